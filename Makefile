@@ -1,0 +1,20 @@
+# The front door. Each target makes the environment in .venv first, if it is not there.
+#   PYTHON=…         take this interpreter        REQUIREMENTS=requirements-gpu.txt   an NVIDIA machine
+PY := $(shell for p in python3.11 python3 python; do "$$p" -c "" >/dev/null 2>&1 && { echo "$$p"; exit; }; done; \
+        command -v uv >/dev/null 2>&1 && echo "uv run -q --no-project --python 3.11 python")
+FRONT = $(if $(PY),$(PY),$(error No Python here. Install Python 3.11 from python.org or your system, or uv, and try again)) tools/front.py
+export PYTHON REQUIREMENTS
+
+help:
+	@echo "make book      run the notebooks, build the pages, print the ledger's line"
+	@echo "make test      unit tests, rules for notebooks, every notebook re-run and compared"
+	@echo "make lab       open the chapters in JupyterLab"
+	@echo "make refresh   re-run notebooks and store their outputs; NB=path for one,"
+	@echo "               ALL=1 to store also what differs only in times and images"
+	@echo "make clean     remove what was built (_build); ENV=1 removes .venv too"
+book: ; @$(FRONT) book
+test: ; @$(FRONT) test
+lab: ; @$(FRONT) lab
+refresh: ; @$(FRONT) refresh $(NB) $(if $(ALL),--all-outputs)
+clean: ; @$(FRONT) clean $(if $(ENV),--env)
+.PHONY: help book test lab refresh clean

@@ -1,0 +1,78 @@
+"""Draw the figures of this topic: python chapters/hybridization/figures/draw.py
+
+Two of them are drawn from what the frameworks really export. Where a framework is absent, its
+figure is left as it is.
+"""
+
+import io
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use('Agg')
+import matplotlib.pyplot as plt  # noqa: E402
+
+from d2l_local import plotting  # noqa: E402
+
+
+def toy():
+    """Data flow of the toy program of the page."""
+    nodes = {n: n for n in 'abcd'} | {'left': 'left = a + b', 'right': 'right = c + d',
+                                      'result': 'left + right'}
+    edges = [('a', 'left'), ('b', 'left'), ('c', 'right'), ('d', 'right'), ('left', 'result'),
+             ('right', 'result')]
+    plotting.graph(nodes, edges, marked='abcd')
+
+
+def symbol():
+    """A two-layer perceptron as MXNet exports it."""
+    import tempfile
+
+    from mxnet import np
+    from mxnet.gluon import nn
+
+    from d2l_local import mxnet as d2l
+    net = nn.HybridSequential(prefix='')
+    net.add(nn.Dense(4, activation='relu', prefix='hidden_'), nn.Dense(2, prefix='out_'))
+    net.initialize()
+    net.hybridize()
+    net(np.ones((1, 3)))
+    with tempfile.TemporaryDirectory() as folder:
+        net.export(f'{folder}/net')
+        nodes, edges, inputs = d2l.symbol_graph(Path(folder, 'net-symbol.json').read_text())
+    plotting.graph(nodes, edges, inputs)
+
+
+def fx():
+    """The same perceptron as torch.export captures it."""
+    import torch
+
+    from d2l_local import torch as d2l
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    program = torch.export.export(net, (torch.ones(1, 3),))
+    plotting.graph(*d2l.fx_graph(program.graph_module))
+
+
+FIGURES = {'toy': (toy, None), 'symbol': (symbol, 'mxnet'), 'fx': (fx, 'torch')}
+
+
+def draw(name: str) -> str | None:
+    """The SVG of one figure, or None where its framework is absent."""
+    function, package = FIGURES[name]
+    if package and find_spec(package) is None:
+        return None
+    plotting.use_svg_display()
+    function()
+    out = io.StringIO()
+    plt.savefig(out, format='svg', metadata={'Date': None}, bbox_inches='tight')
+    plt.close('all')
+    return out.getvalue()
+
+
+if __name__ == '__main__':
+    for name in FIGURES:
+        svg = draw(name)
+        if svg:
+            Path(__file__).with_name(f'{name}.svg').write_text(svg)
+        print(f'{name}.svg', 'drawn' if svg else 'left as it is')

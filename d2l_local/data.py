@@ -1,0 +1,30 @@
+"""Datasets, offline by default. Knows no framework."""
+
+import numpy as np
+
+
+def digits(size: int = 28, seed: int = 0) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Handwritten digits that come with scikit-learn: real, small, offline.
+
+    Args:
+        size: side of the square images in pixels, at least 8. The 8×8 images are enlarged
+            by a whole factor and padded with zeros.
+        seed: of the shuffle before the split.
+
+    Returns:
+        ``(images, labels)`` for training (1,500 examples) and for testing (297): images
+        float32 of shape ``(n, 1, size, size)`` in [0, 1], labels int32 of shape ``(n,)``.
+
+    Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998.
+    """
+    if size < 8:
+        raise ValueError(f'the images have 8×8 pixels and are only enlarged: size {size} is too small')
+    from sklearn.datasets import load_digits
+    images, labels = load_digits(return_X_y=True)
+    factor = size // 8
+    images = np.kron(images.reshape(-1, 8, 8) / 16, np.ones((1, factor, factor)))
+    gap = size - 8 * factor
+    images = np.pad(images, ((0, 0), (gap // 2, gap - gap // 2), (gap // 2, gap - gap // 2)))
+    order = np.random.default_rng(seed).permutation(len(labels))
+    images, labels = images[order, None].astype('float32'), labels[order].astype('int32')
+    return (images[:1500], labels[:1500]), (images[1500:], labels[1500:])

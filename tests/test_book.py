@@ -1,0 +1,100 @@
+"""The pages, built from the stored outputs: complete, linked, and without the network."""
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tools import notebooks, prose
+from tools.notebooks import ROOT
+
+
+class Page(HTMLParser):
+    """Ids, links, and the addresses that a browser would load on its own."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.ids, self.links, self.loads, self.images = set(), [], [], []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attrs):
+        a = dict(attrs)
+        self.ids.add(a.get('id'))
+        if tag == 'a' and a.get('href'):
+            self.links.append(a['href'])
+        if tag == 'img':
+            self.images.append(a)
+        if tag == 'link' and a.get('rel') not in ('canonical', 'next', 'prev', 'search', 'author'):
+            self.loads.append(a.get('href') or '')
+        if tag in ('script', 'img', 'iframe', 'video', 'audio', 'source', 'object', 'embed'):
+            self.loads.append(a.get('src') or a.get('data') or '')
+
+
+@pytest.fixture(scope='module')
+def html(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('book') / 'html'
+    done = subprocess.run([sys.executable, '-m', 'tools.book', '--stored', '--to', str(folder)],
+                          cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert 'ledger: ' in done.stdout and '0 unclassified' in done.stdout
+    return folder
+
+
+@pytest.fixture(scope='module')
+def pages(html):
+    return {p.relative_to(html).as_posix(): Page(p) for p in html.rglob('*.html')
+            if '_static' not in p.parts}
+
+
+def test_every_page_is_there(pages):
+    assert {f'{p}.html' for p in notebooks.toc()} <= set(pages)
+
+
+def test_nothing_is_loaded_from_elsewhere(html, pages):
+    loads = {(name, u) for name, page in pages.items() for u in page.loads}
+    assert not [x for x in loads if re.match(r'(https?:)?//', x[1])]
+    sheets = [p for p in html.rglob('*.css')]
+    assert sheets
+    elsewhere = re.compile(r'url\([\'"]?(https?:)?//|@import [\'"]http')
+    assert not [p for p in sheets if elsewhere.search(p.read_text())]
+
+
+def test_inner_links_lead_somewhere(html, pages):
+    broken = []
+    for name, page in pages.items():
+        for link in page.links:
+            if re.match(r'[a-z]+:', link) or link in ('#', ''):
+                continue
+            file, _, anchor = link.partition('#')
+            target = (html / name).parent.joinpath(file).resolve() if file else html / name
+            other = pages.get(target.relative_to(html).as_posix()) if target.suffix == '.html' else None
+            if not target.exists() or (anchor and other and anchor not in other.ids):
+                broken.append((name, link))
+    assert not broken
+
+
+def test_sentences_and_claims_are_linked_both_ways(pages):
+    for path in prose.pages():
+        page = pages[f'{path.relative_to(ROOT).with_suffix("").as_posix()}.html']
+        for call in prose.claim_calls(path):
+            assert f'claim-{call.id}' in page.ids
+            assert [ln for ln in page.links if ln.endswith(f'#said-{call.id}')]
+        for id in prose.links(path):
+            assert [ln for ln in page.links if ln.endswith(f'#claim-{id}')], (path.name, id)
+
+
+def test_the_ledger_has_every_claim(html, pages):
+    ids = [c.id for p in prose.pages() for c in prose.claim_calls(p)]
+    data = json.loads((html / 'ledger.json').read_text())
+    assert [c['id'] for c in data['claims']] == ids and ids
+    assert data['machine']['cores'] >= 1 and data['machine']['processor']
+    for id in ids:
+        assert [ln for ln in pages['ledger.html'].links if ln.endswith(f'#claim-{id}')]
+
+
+def test_images_have_alternative_text(pages):
+    assert not [(n, i.get('src')) for n, page in pages.items() for i in page.images if not i.get('alt')]

@@ -1,0 +1,144 @@
+"""The front door says what is wrong and what to do, and leaves nothing half-made."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from tools import book, front, notebooks
+from tools.notebooks import ROOT
+
+
+def make(*args, **env):
+    done = subprocess.run(['make', '-s', *args], cwd=ROOT, capture_output=True, text=True, timeout=60,
+                          env={**os.environ, **env})
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not shutil.which('make'), reason='no make')
+def test_make_explains_itself():
+    status, said = make('help')
+    assert status == 0
+    for target in ('book', 'test', 'lab', 'refresh', 'clean'):
+        assert f'make {target}' in said
+
+
+@pytest.mark.skipif(not shutil.which('make'), reason='no make')
+@pytest.mark.parametrize(('env', 'says'), [
+    ({'REQUIREMENTS': 'nope.txt'}, 'requirements-gpu.txt'),
+    ({'PYTHON': '/no/such/python', 'REQUIREMENTS': 'requirements-gpu.txt'}, 'does not run'),
+])
+def test_bad_settings_are_named(env, says):
+    status, said = make('lab', **env)
+    assert status != 0 and says in said and 'Traceback' not in said
+
+
+@pytest.mark.parametrize(('have', 'named', 'chosen'), [
+    ({'python3.11': (3, 11), 'python3': (3, 9)}, '', ['python3.11', '-m', 'venv']),
+    ({'python3': (3, 11)}, '', ['python3', '-m', 'venv']),
+    ({'python3': (3, 9), 'p': (3, 13)}, 'p', ['p', '-m', 'venv']),
+    ({'python3': (3, 9), 'uv': None}, '', 'uv'),
+    ({'python3': (3, 9)}, 'p', SystemExit),
+])
+def test_the_interpreter(monkeypatch, have, named, chosen):
+    monkeypatch.setattr(front, 'version', have.get)
+    monkeypatch.setattr(front.shutil, 'which', lambda name: name if name in have else None)
+    monkeypatch.setenv('PYTHON', named)
+    if chosen is SystemExit:
+        with pytest.raises(SystemExit, match='Python 3.11'):
+            front.choose('book')
+    elif chosen == 'uv':
+        assert front.choose('book')[0] == 'uv'
+    else:
+        assert front.choose('book') == chosen
+
+
+@pytest.mark.parametrize(('python', 'ends'), [((3, 9), True), ((3, 12), False)])
+def test_other_pythons(monkeypatch, capsys, python, ends):
+    monkeypatch.delenv('PYTHON', raising=False)
+    monkeypatch.setattr(front, 'version', lambda name: None)
+    monkeypatch.setattr(front.shutil, 'which', lambda name: None)
+    monkeypatch.setattr(front.sys, 'version_info', python)
+    if ends:
+        with pytest.raises(SystemExit, match='Install Python 3.11'):
+            front.choose('book')
+    else:
+        assert front.choose('book') == [sys.executable, '-m', 'venv']
+        assert 'PyTorch half' in capsys.readouterr().out
+
+
+def test_a_read_only_folder_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(front, 'ROOT', tmp_path / 'gone')     # cannot be written to, for any user
+    with pytest.raises(SystemExit, match='cannot be written to.*\n.*Copy the book'):
+        front.writable()
+
+
+def test_a_failed_install_says_so_and_is_not_marked_done(monkeypatch, tmp_path):
+    monkeypatch.setattr(front, 'VENV', tmp_path)
+    monkeypatch.setattr(front, 'PYTHON', sys.executable)
+    with pytest.raises(SystemExit, match='pip failed'):
+        front.pip('--no-index', 'no-such-package-for-this-book')
+    assert not (tmp_path / 'installed').exists()
+
+
+@pytest.fixture
+def planted(tmp_path, monkeypatch):
+    """A small book of one notebook whose second cell can be made to fail."""
+    monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
+    path = tmp_path / 'one.ipynb'
+
+    def plant(second):
+        cells = [nbformat.v4.new_markdown_cell('# One'), nbformat.v4.new_code_cell('x = 1'),
+                 nbformat.v4.new_code_cell(second)]
+        notebooks.write(path, nbformat.v4.new_notebook(cells=cells))
+        return path
+    return plant
+
+
+def test_a_cell_that_raises_is_named_and_nothing_is_stored(planted, capsys):
+    path = planted('x.nothing')
+    before = path.read_text()
+    assert notebooks.refresh([path]) == 1
+    said = capsys.readouterr().err
+    assert 'one.ipynb: cell 2 raised AttributeError' in said and 'x.nothing' in said
+    assert path.read_text() == before and [p.name for p in path.parent.iterdir()] == ['one.ipynb']
+
+
+def test_an_interrupt_stores_nothing(planted, monkeypatch):
+    path = planted('x + 1')
+    before = path.read_text()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+    monkeypatch.setattr(notebooks.NotebookClient, 'execute', interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        notebooks.refresh([path])
+    assert path.read_text() == before and [p.name for p in path.parent.iterdir()] == ['one.ipynb']
+
+
+def test_a_refresh_changes_only_what_changed(planted):
+    path = planted('import time; print(f"{time.perf_counter():.4f} s", 7)')
+    assert notebooks.refresh([path]) == 0
+    first = path.read_text()
+    assert '"execution_count": 2' in first
+    assert notebooks.refresh([path]) == 0 and path.read_text() == first
+    path.write_text(first.replace(', 7)', ', 8)'))
+    assert notebooks.refresh([path]) == 0 and ' 8' in path.read_text().split('outputs')[-1]
+
+
+def test_a_broken_notebook_leaves_the_old_pages(planted, monkeypatch):
+    path = planted('x.nothing')
+    monkeypatch.setattr(book, 'ROOT', path.parent)
+    monkeypatch.setattr(book, 'EXECUTED', path.parent / 'executed')
+    with pytest.raises(SystemExit, match='one.ipynb: cell 2 raised.*(\n.*)*The pages were not rebuilt'):
+        book.run([path], stored=False)
+    assert not (path.parent / 'executed').exists()
+
+
+def test_refresh_of_something_else_is_refused():
+    done = subprocess.run([sys.executable, '-m', 'tools.notebooks', 'refresh', 'README.md'], cwd=ROOT,
+                          capture_output=True, text=True)
+    assert done.returncode == 2 and 'not a notebook of this book' in done.stderr

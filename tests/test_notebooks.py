@@ -1,0 +1,111 @@
+"""Rules that every notebook of the book keeps."""
+
+import ast
+import re
+import statistics
+from collections import Counter
+
+import nbformat
+import pytest
+
+from d2l_local.claims import METADATA_KEY
+from tools import notebooks, prose
+from tools.notebooks import ROOT
+
+BOOKS = {str(p.relative_to(ROOT)): nbformat.read(p, as_version=4) for p in notebooks.notebooks()}
+each = pytest.mark.parametrize('name', BOOKS)
+
+
+def code(name):
+    return [c for c in BOOKS[name].cells if c.cell_type == 'code']
+
+
+def outputs(name):
+    return [o for c in code(name) for o in c.outputs]
+
+
+def is_solution(name):
+    return 'solutions' in name
+
+
+def test_every_page_is_in_the_table_of_contents_and_the_other_way_round():
+    pages = notebooks.toc()
+    assert len(pages) == len(set(pages))
+    assert [p for p in pages if not list(ROOT.glob(p + '.*'))] == []
+    found = {p.relative_to(ROOT).with_suffix('').as_posix() for kind in ('md', 'ipynb')
+             for p in (ROOT / 'chapters').rglob(f'*.{kind}') if '.ipynb_checkpoints' not in p.parts}
+    assert found <= set(pages)
+
+
+@each
+def test_stored_outputs_are_normalised(name):
+    nb = BOOKS[name]
+    assert [c.execution_count for c in code(name)] == list(range(1, len(code(name)) + 1))
+    assert set(nb.metadata) == {'kernelspec', 'language_info'}
+    assert {k for c in nb.cells for k in c.metadata} <= notebooks.KEPT_METADATA
+    assert [c.id for c in nb.cells] == [f'cell-{i:02d}' for i in range(len(nb.cells))]
+
+
+@each
+def test_nothing_failed_or_leaked_into_the_stored_outputs(name):
+    assert not [o.ename for o in outputs(name) if o.output_type == 'error']
+    assert not [o.text for o in outputs(name) if o.get('name') == 'stderr']
+    assert not re.findall(r'/(?:home|root|Users|work)/\S*', str(outputs(name)))
+
+
+@each
+def test_shape(name):
+    sizes = [len(c.source.split('\n')) for c in code(name)]
+    assert BOOKS[name].cells[0].source.startswith('# ')
+    assert max(sizes) <= (40 if is_solution(name) else 25)
+    if not is_solution(name):
+        assert 10 <= len(sizes) <= 20
+        assert statistics.median(sizes) <= 8
+    trees = [ast.parse(re.sub(r'(?m)^[%!].*$', 'pass', c.source)) for c in code(name)]
+    with_imports = [i for i, t in enumerate(trees)
+                    if any(isinstance(n, ast.Import | ast.ImportFrom) for n in ast.walk(t))]
+    assert with_imports == [0], 'one imports cell, the first'
+    assert not [c.source for c in code(name) if c.source.rstrip().endswith(';')]
+
+
+@each
+def test_cells_are_compared(name):
+    ignored = [c for c in code(name) if re.search(r'NBVAL_(IGNORE|SKIP)|PYTEST_VALIDATE', c.source)
+               or 'nbval' in ' '.join(c.metadata.get('tags', []))]
+    assert not [c.source for c in ignored if not re.search(r'NBVAL_IGNORE_OUTPUT: \w+ \w+', c.source)]
+    with_text = [c for c in code(name) if c.outputs]
+    assert len(ignored) <= 0.05 * len(with_text)
+
+
+@each
+def test_figures_have_alternative_text(name):
+    for cell in code(name):
+        if any(m.startswith('image/') for o in cell.outputs for m in o.get('data', {})):
+            alt = cell.metadata.get('mystnb', {}).get('image', {}).get('alt', '')
+            assert len(alt) > 20, cell.source
+
+
+@each
+def test_claims_of_a_notebook_are_shown_and_none_fails(name):
+    calls = prose.claim_calls(ROOT / name)
+    shown = [o.metadata[METADATA_KEY] for o in outputs(name) if METADATA_KEY in o.get('metadata', {})]
+    assert [c['id'] for c in shown] == [c.id for c in calls]
+    assert not [c['id'] for c in shown if c['verdict'] in ('fails', 'undecided')]
+
+
+def test_claims_and_sentences_name_each_other():
+    calls = [c for p in prose.pages() for c in prose.claim_calls(p)]
+    ids = [c.id for c in calls]
+    assert not [i for i, n in Counter(ids).items() if n > 1], 'ids are unique in the book'
+    assert not [c for c in calls if not c.id], 'ids are literals'
+    linked = {(i, p.parent) for p in prose.pages() for i in prose.links(p)}
+    assert {i for i, _ in linked} <= set(ids), 'links to claims that nobody makes'
+    assert not [c.id for c in calls if (c.id, c.page.parent) not in linked], 'claims no sentence names'
+
+
+def test_requirements_differ_in_mxnet_alone():
+    plain, gpu = ((ROOT / f'requirements{s}.txt').read_text().splitlines() for s in ('', '-gpu'))
+    def names(lines):
+        return {ln.split(';')[0] for ln in lines if re.match(r'\w', ln)}
+    assert {n for n in names(plain) ^ names(gpu)} == {'mxnet==1.9.1', 'mxnet-cu112==1.9.1'}
+    assert all('==' in n for n in names(plain))

@@ -1,0 +1,49 @@
+"""Every sentence about performance names what answers for it."""
+
+import pytest
+
+from tools import prose
+from tools.notebooks import ROOT
+
+
+@pytest.mark.parametrize('path', [*prose.pages(), ROOT / 'README.md'], ids=lambda p: p.name)
+def test_no_unclassified_sentence(path):
+    assert prose.unclassified(prose.markdown(path)) == []
+
+
+@pytest.mark.parametrize('planted', [
+    'Compiling makes the network faster.',
+    'The call takes 3.1× the time.',
+    'This saves memory.',
+    'Ring all-reduce has a lower latency.',
+    'We see a speed-up of five.',
+    '- a list item on overhead',
+    '| a cell | that is cheap |',
+    '```{note}\nPython is slow here.\n```',
+    '## Why compiled code is faster',
+])
+def test_a_planted_sentence_is_caught(planted):
+    page = prose.markdown(ROOT / 'intro.md')
+    assert prose.unclassified(page) == []
+    found = prose.unclassified(f'{page}\n\n{planted}\n\nThe end.')
+    assert len(found) == 1 and found[0].strip('# `') in planted.replace('\n', ' ')
+
+
+@pytest.mark.parametrize('fine', [
+    'It is [faster](#claim-x-y) there.',
+    'Why is this job slow?',
+    'The cost model says that half the time is lost.',
+    'It was [slow in 2019](https://example.org/report).',
+    'Call `faster()` to see.',
+    '```python\nfaster = True\n```',
+    '```{exercise} Title\nIs it faster? Make it fast.\n```',
+    'It is no longer true.',
+    '<!-- faster -->',
+])
+def test_classified_sentences_and_code_pass(fine):
+    assert prose.unclassified(fine) == []
+
+
+def test_sentences_are_split_where_they_end():
+    text = 'One [claim](#claim-a) is fast. Two is slow.\nThree\nis fine.\n\n* Four is quick.'
+    assert prose.unclassified(text) == ['Two is slow.', '* Four is quick.']

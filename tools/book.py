@@ -1,0 +1,192 @@
+"""Build the book: run what changed, fill in verdicts and the ledger, make the pages.
+
+    python -m tools.book [--stored]
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+
+from tools import ledger, notebooks, prose
+from tools.notebooks import EXECUTED, FRAMEWORKS, ROOT
+
+BUILD = ROOT / '_build'
+COPIED = ('.md', '.svg', '.png')
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file if it would change, so that Sphinx re-reads only what did."""
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def run(paths: list[Path], stored: bool) -> tuple[dict[Path, nbformat.NotebookNode], set[Path]]:
+    """Each notebook with the outputs to show, and which of them were not run here."""
+    shown, old, failures = {}, set(), []
+    for i, path in enumerate(paths, 1):
+        nb = nbformat.read(path, as_version=4)
+        reason = notebooks.missing(notebooks.framework(path))
+        label = f'[{i}/{len(paths)}] '
+        if reason or stored:
+            shown[path] = nb
+            old.add(path)
+            if reason:
+                print(f'{label}{path.relative_to(ROOT)}  stored outputs: {reason}', flush=True)
+            continue
+        kept, key = EXECUTED / path.relative_to(ROOT), notebooks.key(path, nb)
+        if kept.exists() and (done := nbformat.read(kept, as_version=4)).metadata.get('key') == key:
+            print(f'{label}{path.relative_to(ROOT)}  unchanged', flush=True)
+        else:
+            try:
+                done = notebooks.normalise(notebooks.execute(path, label))
+            except notebooks.CellFailed as e:
+                failures.append(str(e))
+                continue
+            done.metadata['key'] = key
+            notebooks.write(kept, done)
+        for cell, new in zip(nb.cells, done.cells, strict=True) if len(nb.cells) == len(
+                done.cells) else ():
+            if cell.cell_type == 'code':
+                cell.outputs, cell.execution_count = new.outputs, new.execution_count
+        shown[path] = nb
+    if failures:
+        sys.exit('\n\n'.join(failures) + '\n\nThe pages were not rebuilt: mend the cells above.')
+    return shown, old
+
+
+def not_run_note(path: Path, nb: nbformat.NotebookNode, claims: list[ledger.Entry]) -> None:
+    """Say below the title that a page shows stored outputs, and why."""
+    reason = notebooks.missing(notebooks.framework(path))
+    if not reason:
+        return
+    where = f' on {claims[0].claim["machine"]}' if claims else ''
+    first = nb.cells[0]
+    head, _, rest = first.source.partition('\n')
+    first.source = (f'{head}\n\n```{{admonition}} Not re-run here\n:class: warning\nThe outputs on this '
+                    f'page are stored ones, produced{where}: {reason}.\n```\n{rest}')
+
+
+def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: dict[str, str]) -> str:
+    """Turn links to claims into links with the verdict beside them; note who said it first."""
+    def replace(m: re.Match) -> str:
+        words, id = m[1], m[2]
+        if id not in entries:
+            return words
+        e = entries[id]
+        anchor = ''
+        if said.setdefault(id, page) == page and f'{page} {id}' not in said:
+            said[f'{page} {id}'] = page
+            anchor = f' id="said-{id}"'
+        c = e.claim
+        figure = c['figure'].split(',')[0].split(' (')[0]
+        badge = f'{ledger.MARKS[c["verdict"]]} {figure or c["verdict"]}'
+        return (f'<a class="d2l-said"{anchor} href="{e.link(page)}" title="{c["verdict"]}; bound: '
+                f'{ledger.html.escape(c["bound"])}">{words}<span class="d2l-badge '
+                f'{ledger.css(c["verdict"])}">{badge}</span></a>')
+    return prose.CLAIM_LINK.sub(replace, text)
+
+
+def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str]) -> None:
+    """Lead each claim's "where the text says so" to the page that says so."""
+    for cell in nb.cells:
+        for out in cell.get('outputs', []):
+            if ledger.METADATA_KEY in out.get('metadata', {}):
+                id = out.metadata[ledger.METADATA_KEY]['id']
+                source = said.get(id, page)
+                if source != page:
+                    up = '../' * page.count('/')
+                    out.data['text/html'] = out.data['text/html'].replace(
+                        f'href="#said-{id}"', f'href="{up}{source}.html#said-{id}"')
+
+
+def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
+    """Write the source tree that Jupyter Book reads; returns the ledger's line and its JSON."""
+    entries = [e for path, nb in shown.items()
+               for e in ledger.collect(nb, ledger.page_name(path), path in old)]
+    by_id = {e.claim['id']: e for e in entries}
+    summary = ledger.line(entries, sum(e.claim['seconds'] for e in entries if not e.stored))
+    said: dict[str, str] = {}
+    wanted = set()
+    # Notebooks first: a claim's own page is where its sentence stands, if it stands there.
+    for path, nb in shown.items():
+        name = ledger.page_name(path)
+        not_run_note(path, nb, [e for e in entries if e.page == name])
+        for cell in nb.cells:
+            if cell.cell_type == 'markdown':
+                cell.source = link_claims(cell.source, name, by_id, said)
+    files = [ROOT / '_config.yml', ROOT / '_toc.yml', *(p for p in prose.pages() if p.suffix == '.md'),
+             *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:]),
+             *(ROOT / 'tools' / 'theme').glob('*')]
+    for path in files:
+        to = source / (path.relative_to(ROOT / 'tools') if path.parent.name == 'theme' else
+                       path.relative_to(ROOT))
+        wanted.add(to)
+        if path.suffix == '.png':
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, to)
+            continue
+        text = path.read_text()
+        if path.suffix == '.md':
+            text = link_claims(text, ledger.page_name(path), by_id, said)
+        put(to, text.replace('<!-- ledger -->', ledger.page(entries, summary)))
+    for path, nb in shown.items():
+        point_back(nb, ledger.page_name(path), said)
+        wanted.add(source / path.relative_to(ROOT))
+        put(source / path.relative_to(ROOT), nbformat.writes(nb))
+    for stale in source.rglob('*'):
+        if stale.is_file() and stale not in wanted and '_build' not in stale.parts[len(source.parts):]:
+            stale.unlink()
+    return summary, ledger.as_json(entries, summary)
+
+
+def build_pages(source: Path, html: Path, json_text: str) -> None:
+    """Run Jupyter Book with warnings as errors; replace the old pages only if it succeeds."""
+    jupyter_book = 'from jupyter_book.cli.main import main; main()'     # it has no __main__
+    command = [sys.executable, '-c', jupyter_book, 'build', str(source), '-n', '-W',
+               '--keep-going', '-q']
+    done = subprocess.run(command, capture_output=True, text=True,
+                          env={**os.environ, 'PYTHONPATH': str(ROOT), 'NO_COLOR': '1'})
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr + '\nThe pages were not rebuilt: see the warnings above.')
+    new, gone = html.with_name(html.name + '.new'), html.with_name(html.name + '.old')
+    for folder in (new, gone):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(source / '_build' / 'html', new)
+    (new / 'ledger.json').write_text(json_text)
+    if html.exists():
+        html.rename(gone)
+    new.rename(html)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog='tools.book', description=__doc__.split('\n')[0])
+    parser.add_argument('--stored', action='store_true', help='run nothing, show the stored outputs')
+    parser.add_argument('--to', type=Path, default=BUILD / 'html', help='folder for the pages')
+    args = parser.parse_args()
+    began = time.perf_counter()
+    source = BUILD / ('src-stored' if args.stored else 'src')
+    shown, old = run(notebooks.notebooks(), args.stored)
+    print('making the pages', flush=True)
+    summary, json_text = prepare(shown, old, source)
+    build_pages(source, args.to.resolve(), json_text)
+    print(f'{args.to.resolve() / "index.html"}\n{time.perf_counter() - began:.0f} s\n{summary}')
+    missing = sorted({notebooks.missing(notebooks.framework(p)) for p in old} - {''})
+    if missing:
+        names = [FRAMEWORKS[notebooks.framework(p)] for p in old if notebooks.framework(p)]
+        print(f'{" and ".join(sorted(set(names)))} pages show stored outputs: {"; ".join(missing)}')
+
+
+if __name__ == '__main__':
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit('\ninterrupted: what ran to its end is kept, the pages are as they were')

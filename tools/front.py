@@ -1,0 +1,147 @@
+"""What `make` calls: make the environment if need be, then run the command in it.
+
+Standard library only, and no syntax newer than Python 3.6: it must say what is missing.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / '.venv'
+REQUIREMENTS = ROOT / (os.environ.get('REQUIREMENTS') or 'requirements.txt')
+STAMP = VENV / 'installed'
+PYTHON = VENV / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
+NO_PYTHON = '''This book needs Python 3.11 (3.12 or newer runs its PyTorch half). Found: {}.
+Install Python 3.11 from python.org or your system's packages, or install uv, which brings it;
+or name an interpreter: make {} PYTHON=/path/to/python3.11'''
+
+
+def version(python):
+    """(major, minor) of an interpreter, or None if it does not run."""
+    try:
+        out = subprocess.run([python, '-c', 'import sys; print(*sys.version_info[:2])'],
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+        return tuple(int(n) for n in out.stdout.split()) if out.returncode == 0 else None
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+
+
+def choose(command):
+    """The command that makes a virtual environment, from the best interpreter there is."""
+    named = os.environ.get('PYTHON')
+    if named:
+        if (version(named) or (0, 0)) < (3, 11):
+            sys.exit(NO_PYTHON.format(f'{named} does not run or is older', command))
+        return [named, '-m', 'venv']
+    for python in ('python3.11', 'python3', sys.executable):
+        if version(python) == (3, 11):
+            return [python, '-m', 'venv']
+    if shutil.which('uv'):
+        return ['uv', 'venv', '--quiet', '--seed', '--allow-existing', '--python', '3.11']
+    if sys.version_info >= (3, 12):
+        print('No Python 3.11 here: the PyTorch half of the book is installed with Python '
+              '{}.{}; MXNet pages show stored outputs.'.format(*sys.version_info[:2]))
+        return [sys.executable, '-m', 'venv']
+    sys.exit(NO_PYTHON.format('Python {}.{}'.format(*sys.version_info[:2]), command))
+
+
+def pip(*args):
+    """Run pip quietly in the environment, with a line that shows it is alive."""
+    log = VENV / 'install.log'
+    began = time.time()
+    with log.open('w') as out:
+        child = subprocess.Popen([str(PYTHON), '-m', 'pip', '--disable-pip-version-check', 'install',
+                                  *args], stdout=out, stderr=subprocess.STDOUT, cwd=str(ROOT))
+        try:
+            while child.poll() is None:
+                time.sleep(0.2)
+                if sys.stdout.isatty():
+                    print(f'\r  {time.time() - began:.0f} s ', end='', flush=True)
+        finally:
+            if child.poll() is None:
+                child.terminate()
+                child.wait()
+    if child.returncode:
+        tail = ''.join(log.read_text(errors='replace').splitlines(True)[-15:])
+        sys.exit(f'\n{tail}\npip failed; all that it said is in {log}.\nIs the network there, and '
+                 '6 GB of disk? Then try again: what was installed is kept.')
+
+
+def ensure(command):
+    """Make the environment, unless it is there and fits the requirements."""
+    if not REQUIREMENTS.is_file():
+        sys.exit(f'{REQUIREMENTS} does not exist; REQUIREMENTS is requirements.txt or '
+                 'requirements-gpu.txt')
+    wanted = hashlib.sha256(REQUIREMENTS.read_bytes() + (ROOT / 'pyproject.toml').read_bytes()
+                            + str(ROOT).encode()).hexdigest()
+    if STAMP.is_file() and STAMP.read_text() == wanted and version(str(PYTHON)):
+        return
+    maker = choose(command)
+    print(f'Making the environment in .venv from {REQUIREMENTS.name}: some minutes, 2 to 6 GB.',
+          flush=True)
+    try:
+        if STAMP.exists():
+            STAMP.unlink()
+        subprocess.run([*maker, str(VENV)], check=True)
+    except subprocess.CalledProcessError:
+        sys.exit('The virtual environment could not be made. On Debian and Ubuntu, install the '
+                 'package python3.11-venv; else remove .venv and try again.')
+    began = time.time()
+    pip('-r', str(REQUIREMENTS))
+    pip('--no-deps', '--no-build-isolation', '-e', str(ROOT))
+    STAMP.write_text(wanted)
+    print(f'\rInstalled in {time.time() - began:.0f} s.', flush=True)
+
+
+def clean(args):
+    """Remove what the other commands made."""
+    for folder in [ROOT / '_build'] + [VENV] * ('--env' in args):
+        shutil.rmtree(str(folder), ignore_errors=True)
+
+
+def writable():
+    """Stop with a clear word if this folder cannot be written to."""
+    probe = ROOT / '.writable'
+    try:
+        probe.write_text('')
+        probe.unlink()
+    except OSError as e:
+        sys.exit(f'{ROOT} cannot be written to ({e.strerror}): the environment and the pages go there.\n'
+                 'Copy the book to a folder of your own and run make there.')
+
+
+COMMANDS = {
+    'book': ['-m', 'tools.book'],
+    'test': ['-m', 'tools.check'],
+    'lab': ['-m', 'jupyterlab', '--notebook-dir', 'chapters'],
+    'refresh': ['-m', 'tools.notebooks', 'refresh'],
+}
+
+
+def main():
+    command, args = (sys.argv[1:2] or ['help'])[0], sys.argv[2:]
+    if command != 'clean' and command not in COMMANDS:
+        sys.exit(f'{command}: not a command; type: make help')
+    writable()
+    if command == 'clean':
+        return clean(args)
+    ensure(command)
+    child = subprocess.Popen([str(PYTHON), *COMMANDS[command], *args], cwd=str(ROOT),
+                             env={**os.environ, 'PYTHONUTF8': '1'})
+    while True:
+        try:
+            sys.exit(child.wait())
+        except KeyboardInterrupt:
+            pass     # the child got it too, and says what it leaves behind
+
+
+if __name__ == '__main__':
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit('\ninterrupted: the environment is not complete; the next make goes on with it')

@@ -1,0 +1,217 @@
+"""Run the notebooks, remember what ran, and keep the stored outputs tidy.
+
+    python -m tools.notebooks refresh [NOTEBOOK …] [--all-outputs]
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import yaml
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbval.plugin import get_sanitize_patterns
+
+from d2l_local import machine
+
+ROOT = Path(__file__).resolve().parent.parent
+EXECUTED = ROOT / '_build' / 'executed'
+FRAMEWORKS = {'mxnet': 'MXNet', 'pytorch': 'PyTorch'}
+CELL_TIMEOUT = 300     # seconds; no cell of the book needs a third of it
+KEPT_METADATA = {'tags', 'mystnb'}
+
+
+def toc() -> list[str]:
+    """The pages in reading order, as paths without a suffix."""
+    def walk(node):
+        if 'file' in node:
+            yield node['file']
+        for key in ('parts', 'chapters', 'sections'):
+            for child in node.get(key, []):
+                yield from walk(child)
+    text = yaml.safe_load((ROOT / '_toc.yml').read_text())
+    return [text['root'], *walk(text)]
+
+
+def notebooks() -> list[Path]:
+    """The notebooks of the book in reading order."""
+    return [p for page in toc() if (p := ROOT / f'{page}.ipynb').exists()]
+
+
+def framework(path: Path) -> str | None:
+    """Which framework a notebook is about: the last part of its name says so."""
+    last = path.stem.rsplit('_', 1)[-1]
+    return last if last in FRAMEWORKS else None
+
+
+@cache
+def missing(name: str | None) -> str:
+    """Why notebooks of this framework cannot run here; empty if they can."""
+    package = {'mxnet': 'mxnet', 'pytorch': 'torch'}.get(name)
+    if package is None:
+        return ''
+    here = f'{sys.platform}, Python {sys.version_info.major}.{sys.version_info.minor}'
+    if machine.machine()[package] is None:
+        return f'{FRAMEWORKS[name]} is not installed ({here})'
+    if name == 'mxnet' and tuple(map(int, machine.version('numpy').split('.')[:2])) >= (1, 24):
+        return f'MXNet needs a NumPy older than 1.24, and this is {machine.version("numpy")}'
+    return ''
+
+
+def key(path: Path, nb: nbformat.NotebookNode) -> str:
+    """Changes when a run could give something else: code, helpers, versions, machine."""
+    parts = [c.source for c in nb.cells if c.cell_type == 'code']
+    parts += [p.read_text() for p in sorted((ROOT / 'd2l_local').glob('*.py'))]
+    parts += [json.dumps(machine.machine(), sort_keys=True), path.name]
+    return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
+
+
+def write(path: Path, nb: nbformat.NotebookNode) -> None:
+    """Write a notebook whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix('.part')
+    try:
+        part.write_text(nbformat.writes(nb) + '\n')
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+class CellFailed(RuntimeError):
+    """A cell raised; the message names the notebook, the cell and the error."""
+
+
+def execute(path: Path, label: str = '') -> nbformat.NotebookNode:
+    """Run a notebook in its folder in a fresh kernel; one line tells how far it is."""
+    nb = nbformat.read(path, as_version=4)
+    code = [i for i, c in enumerate(nb.cells) if c.cell_type == 'code']
+    name, began = f'{label}{path.relative_to(ROOT)}', time.perf_counter()
+
+    def line(state: str, end: str) -> None:
+        if sys.stdout.isatty() or end:
+            text = f'{name}  {state}  {time.perf_counter() - began:.0f} s'
+            print(f'\r\033[K{text}' if sys.stdout.isatty() else text, end=end, flush=True)
+
+    client = NotebookClient(
+        nb, timeout=CELL_TIMEOUT, kernel_name='python3', coalesce_streams=True,
+        extra_arguments=['--IPKernelApp.log_level=40'],     # no notes on sockets amid the progress
+        resources={'metadata': {'path': str(path.parent)}},
+        on_cell_start=lambda cell, cell_index: line(
+            f'cell {code.index(cell_index) + 1} of {len(code)}' if cell_index in code else '…', ''))
+    try:
+        client.execute()
+    except CellExecutionError as e:
+        line('FAILED', '\n')
+        at = next(i for i, c in enumerate(nb.cells) if c.cell_type == 'code' and any(
+            o.output_type == 'error' for o in c.outputs) and 'raises-exception' not in
+            c.metadata.get('tags', []))
+        raise CellFailed(f'{path.relative_to(ROOT)}: cell {code.index(at) + 1} raised {e.ename}: '
+                         f'{e.evalue}\n\n{nb.cells[at].source}') from e
+    line(f'{len(code)} cells', '\n')
+    return nb
+
+
+def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Only what a diff should show: counts 1…n, the kernel's name, tags and captions."""
+    nb.metadata = nbformat.from_dict({
+        'kernelspec': {'display_name': 'Python 3', 'language': 'python', 'name': 'python3'},
+        'language_info': {'name': 'python'}})
+    nb.nbformat_minor = 5
+    count = 0
+    for i, cell in enumerate(nb.cells):
+        cell.id = f'cell-{i:02d}'
+        cell.metadata = nbformat.from_dict(
+            {k: v for k, v in cell.metadata.items() if k in KEPT_METADATA})
+        if cell.cell_type == 'code':
+            count += 1
+            cell.execution_count = count
+            for out in cell.outputs:
+                if out.output_type == 'execute_result':
+                    out.execution_count = count
+    return nb
+
+
+def sanitiser() -> Callable[[str], str]:
+    """The masking of ``tests/sanitize.cfg``, as nbval applies it."""
+    patterns = get_sanitize_patterns((ROOT / 'tests' / 'sanitize.cfg').read_text())
+
+    def sanitise(text: str) -> str:
+        for pattern, replacement in patterns:
+            text = re.sub(pattern, replacement, text)
+        return text
+    return sanitise
+
+
+def shown(outputs: list, sanitise: Callable[[str], str]) -> list:
+    """What of a cell's outputs is compared: all but images, masked."""
+    flat = []
+    for out in outputs:
+        if out.output_type == 'stream':
+            flat.append((out.name, sanitise(out.text)))
+        elif out.output_type == 'error':
+            flat.append((out.ename, sanitise(out.evalue)))
+        else:
+            flat += [(mime, '' if mime.startswith('image/') else sanitise(str(data)))
+                     for mime, data in sorted(out.data.items())]
+    return flat
+
+
+def keep_unchanged(new: nbformat.NotebookNode, old: nbformat.NotebookNode) -> None:
+    """Give the new run the stored outputs wherever only masked parts or images differ."""
+    sanitise = sanitiser()
+    stored = {c.source: c for c in old.cells if c.cell_type == 'code'}
+    for cell in new.cells:
+        before = stored.get(cell.source) if cell.cell_type == 'code' else None
+        if before is not None and before.execution_count is not None and (
+                shown(before.outputs, sanitise) == shown(cell.outputs, sanitise)):
+            cell.outputs = before.outputs
+
+
+def refresh(paths: list[Path], all_outputs: bool = False) -> int:
+    """Re-execute notebooks and store their outputs; returns how many could not be stored."""
+    failed = 0
+    for i, path in enumerate(paths, 1):
+        label, reason = f'[{i}/{len(paths)}] ', missing(framework(path))
+        if reason:
+            print(f'{label}{path.relative_to(ROOT)}  left as it is: {reason}')
+            continue
+        try:
+            new = execute(path, label)
+        except CellFailed as e:
+            print(e, file=sys.stderr)
+            failed += 1
+            continue
+        if not all_outputs:
+            keep_unchanged(new, nbformat.read(path, as_version=4))
+        write(path, normalise(new))
+    return failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog='tools.notebooks', description=__doc__.split('\n')[0])
+    parser.add_argument('what', choices=['refresh'])
+    parser.add_argument('notebook', nargs='*', type=Path)
+    parser.add_argument('--all-outputs', action='store_true',
+                        help='store every output anew, also where only times and images differ')
+    args = parser.parse_args()
+    paths = [p.resolve() for p in args.notebook] or notebooks()
+    for p in paths:
+        if p.suffix != '.ipynb' or not p.exists() or ROOT not in p.parents:
+            parser.error(f'{p} is not a notebook of this book; give a path such as '
+                         'chapters/hybridization/hybridization_mxnet.ipynb')
+    return 1 if refresh(paths, args.all_outputs) else 0
+
+
+if __name__ == '__main__':
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit('\ninterrupted: nothing was stored for the notebook that was running')
