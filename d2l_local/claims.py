@@ -33,6 +33,7 @@ class Claim:
     verdict: str
     figure: str = ''
     reason: str = ''
+    passing: bool = False      # the reason may pass: this machine can test the claim when quiet
     seconds: float = 0.0
     machine: str = field(default_factory=machine.describe)
 
@@ -48,8 +49,8 @@ class Claim:
         return (f'<div class="d2l-claim" id="claim-{self.id}" style="border-left:.3rem solid '
                 f'{COLOURS[self.verdict]};padding:.3rem .8rem;margin:.3rem 0">'
                 f'<b>{MARKS[self.verdict]} {self.verdict}</b>{why} — {text["sentence"]}<br>'
-                f'<small>{figure}bound: {text["bound"]} · claim <code>{self.id}</code> · '
-                f'<a href="#said-{self.id}">where the text says so</a></small></div>')
+                f'<small>{figure}bound: {text["bound"]} · claim <code>{self.id}</code>'
+                '</small></div>')
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
         return ({'text/plain': str(self), 'text/html': self._html()}, {METADATA_KEY: asdict(self)})
@@ -132,7 +133,8 @@ def claim(id: str, sentence: str, *, slow: Callable[[], Any] | None = None,
     began = time.perf_counter()
     reason = _wait_for(unless, how['budget'])
     if reason:
-        return _show(Claim(id, sentence, bound, 'not testable here', reason=reason))
+        return _show(Claim(id, sentence, bound, 'not testable here', reason=reason,
+                           passing=callable(unless)))
     figure = ''
     if fact is not None:
         verdict = 'holds' if fact else 'fails'
@@ -149,7 +151,10 @@ def claim(id: str, sentence: str, *, slow: Callable[[], Any] | None = None,
         if not side:
             reason = ('the machine is too noisy, or the calls take too long, '
                       f"for a verdict within {how['budget']:g} s")
-    return _show(Claim(id, sentence, bound, verdict, figure, reason,
+        if side <= 0 and callable(unless) and (now := unless()):
+            verdict, reason = 'not testable here', now     # the condition ended while we measured
+    passing = verdict == 'undecided' or (callable(unless) and bool(reason))
+    return _show(Claim(id, sentence, bound, verdict, figure, reason, passing,
                        round(time.perf_counter() - began, 2)))
 
 

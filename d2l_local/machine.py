@@ -1,12 +1,18 @@
 """What this machine is: processor, cores, memory, GPUs, versions. Knows no framework."""
 
 import functools
+import hashlib
 import importlib.metadata
+import math
 import os
 import platform
 import shutil
 import subprocess
+import sys
 import sysconfig
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 
@@ -36,6 +42,50 @@ def memory() -> int:
         return 0
 
 
+def free_memory() -> int:
+    """Memory in bytes that new work may take now; an estimate, never 0.
+
+    Linux: ``MemAvailable`` of /proc/meminfo. Elsewhere the free pages that ``sysconf`` knows, or
+    half of the physical memory; 2 GiB where nothing can be read.
+    """
+    try:
+        for line in Path('/proc/meminfo').read_text().splitlines():
+            if line.startswith('MemAvailable:'):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_AVPHYS_PAGES')
+    except (AttributeError, ValueError, OSError):
+        return memory() // 2 or 2 ** 31
+
+
+def matrix_side(free_bytes: float, kept_results: int, fraction: float = 0.25, itemsize: int = 4,
+                largest: int = 4096) -> int:
+    """Side of square matrices such that an experiment on them fits into free memory.
+
+    Args:
+        free_bytes: free memory of the device; devices that share a memory divide it first.
+        kept_results: matrices that are alive at once beside the input.
+        fraction: of the free memory to use: the rest is for workspace, other programs, and a
+            second list of results while the first one is still held.
+        itemsize: bytes per number; 4 for float32.
+        largest: the answer is at most this, and no matrix need be larger to keep a device busy.
+
+    Returns:
+        A multiple of 256 where there is room for it, of 16 below that.
+
+    Raises:
+        ValueError: not even a side of 16 fits.
+    """
+    room = math.isqrt(max(0, int(fraction * free_bytes / itemsize / (kept_results + 1))))
+    room = min(room, largest)
+    side = room - room % (256 if room >= 256 else 16)
+    if not side:
+        raise ValueError(f'{kept_results} results do not fit into {free_bytes:,.0f} bytes: keep fewer')
+    return side
+
+
 @functools.cache
 def gpus() -> list[str]:
     """Names of the NVIDIA GPUs that the driver lists; empty without a driver."""
@@ -55,6 +105,57 @@ def compiler() -> str | None:
     if not Path(sysconfig.get_paths()['include'], 'Python.h').exists():
         return None
     return next((n for n in names if n and shutil.which(n)), None)
+
+
+def no_free_cores(k: int = 2, enough: float = 0.9) -> str:
+    """Why ``k`` cores are not free now; empty if they are. It takes about 0.1 s.
+
+    ``k`` threads hash data without Python's lock, once in turn and once together: with free
+    cores, together does ``k`` times as much in the same time. At least ``enough`` of it counts.
+    """
+    data = bytes(1_000_000)
+
+    def work(_: int = 0) -> None:
+        for _ in range(60):
+            hashlib.sha256(data).digest()
+
+    if cores() < k:
+        return f'no {k} free cores: this machine has {cores()}'
+    with ThreadPoolExecutor(k) as pool:
+        list(pool.map(work, range(k)))
+        begin = time.perf_counter()
+        work()
+        alone = time.perf_counter() - begin
+        list(pool.map(work, range(k)))
+        together = time.perf_counter() - begin - alone
+    found = k * alone / together
+    if found >= enough * k:
+        return ''
+    return f'no {k} free cores: {k} threads do {found:.1f} times the work of one'
+
+
+def run_child(code: str, timeout: float = 120, **environment: str) -> str:
+    """Run Python source in a fresh process and return what it prints.
+
+    For settings that must stand before an import, and for the memory of one experiment alone.
+
+    Raises:
+        RuntimeError: the child failed or took longer than ``timeout`` seconds (it is killed
+            then); the message has the end of what it said.
+    """
+    child = subprocess.Popen([sys.executable, '-c', textwrap.dedent(code)], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env={**os.environ, **environment})
+    try:
+        out, err = child.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f'the child process took more than {timeout:g} s and was stopped') from None
+    finally:
+        child.kill()
+        child.wait()
+    if child.returncode:
+        raise RuntimeError(f'the child process failed:\n{err[-2000:]}')
+    return out
 
 
 def version(package: str) -> str | None:

@@ -5,6 +5,11 @@ Importing it switches MXNet to its NumPy-compatible arrays (``npx.set_np``), as 
 
 import functools
 import json
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -13,6 +18,12 @@ if tuple(map(int, numpy.__version__.split('.')[:2])) >= (1, 24):
     raise ImportError(f'MXNet 1.9.1 needs a NumPy older than 1.24, and this is {numpy.__version__}: '
                       'install the versions of requirements.txt, which "make book" does, '
                       'or read the PyTorch notebooks.')
+# Operators with workspace (products, convolutions) share four buffers over all CPU contexts by
+# default, so that one device waits for another. It must be set before the first operation.
+os.environ.setdefault('MXNET_CPU_TEMP_COPY', '64')
+if os.environ.get('DMLC_ROLE') in ('server', 'scheduler'):
+    raise ImportError(f"DMLC_ROLE={os.environ['DMLC_ROLE']} makes `import mxnet` wait for ever: it is "
+                      'for the processes of a cluster. Remove it from the environment of this kernel.')
 try:
     import mxnet as mx
 except ImportError as e:
@@ -22,9 +33,9 @@ from mxnet import npx
 
 from d2l_local import claims, timing
 from d2l_local.data import digits
-from d2l_local.machine import describe, machine
-from d2l_local.plotting import Animator, graph, plot, set_axes, set_figsize, use_svg_display
-from d2l_local.timing import Accumulator
+from d2l_local.machine import describe, machine, no_free_cores, run_child
+from d2l_local.plotting import Animator, graph, plot, set_axes, set_figsize, timeline, use_svg_display
+from d2l_local.timing import Accumulator, overlap, show_seconds
 
 npx.set_np()
 
@@ -35,9 +46,10 @@ measure = functools.partial(timing.measure, sync=npx.waitall)
 ratio = functools.partial(timing.ratio, sync=npx.waitall)
 
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'claim', 'describe',
-           'digits', 'graph', 'load_data_digits', 'machine', 'measure', 'num_gpus', 'plot', 'ratio',
-           'set_axes', 'set_figsize', 'symbol_graph', 'synchronize', 'try_all_gpus', 'try_gpu',
-           'use_svg_display']
+           'devices', 'digits', 'graph', 'load_data_digits', 'machine', 'measure', 'no_free_cores',
+           'num_gpus', 'overlap', 'plot', 'profile', 'put', 'ratio', 'run_child', 'set_axes',
+           'set_figsize', 'show_seconds', 'symbol_graph', 'synchronize', 'timeline', 'try_all_gpus',
+           'try_gpu', 'use_svg_display']
 
 
 def claim(id: str, sentence: str, **what: Any) -> claims.Claim:
@@ -47,9 +59,84 @@ def claim(id: str, sentence: str, **what: Any) -> claims.Claim:
     return claims.claim(id, sentence, **what)
 
 
-def synchronize() -> None:
-    """Wait until the engine has finished everything that was queued, on all devices."""
+def synchronize(device: mx.Context | None = None) -> None:
+    """Wait until the engine has finished what was queued.
+
+    MXNet waits for one array or for everything, never for one device: ``device`` is accepted so
+    that code for both frameworks reads alike, and all devices are waited for.
+    """
     npx.waitall()
+
+
+def devices(k: int) -> list[mx.Context]:
+    """``k`` devices: GPUs if there are as many, else ``cpu(0)`` to ``cpu(k - 1)``.
+
+    The engine schedules CPU contexts as separate devices, each with worker threads of its own.
+    """
+    if k < 1:
+        raise ValueError(f'a lesson needs at least one device, not {k}')
+    if num_gpus() >= k:
+        return [npx.gpu(i) for i in range(k)]
+    if k > 1 and os.environ.get('OMP_NUM_THREADS', '1') != '1':
+        raise RuntimeError('MXNet hangs when several CPU contexts multiply matrices with '
+                           f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']}: unset it, or set it "
+                           'to 1, and restart the kernel.')
+    return [npx.cpu(i) for i in range(k)]
+
+
+def put(x: Any, device: mx.Context) -> Any:
+    """A copy of ``x`` on a device; it is only queued."""
+    return x.copyto(device)
+
+
+def profile(work: Callable[[], Any]) -> list[timing.Event]:
+    """What the engine's threads did while ``work`` ran and until they were done.
+
+    Lanes: ``front end`` (the calls that issue operators) and one for each device, ``cpu/0`` and
+    so on; a device with several worker threads has several, ``cpu/0 #1`` and so on.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, 'profile.json')
+        mx.profiler.set_config(profile_imperative=True, profile_symbolic=True, profile_api=True,
+                               filename=str(file), continuous_dump=False)
+        mx.profiler.set_state('run')
+        try:
+            work()
+            npx.waitall()
+        finally:
+            mx.profiler.set_state('stop')
+            mx.profiler.dump()
+        # From its second dump on, MXNet writes a comma before the first event.
+        text = re.sub(r'(\[\s*),', r'\1', file.read_text(), count=1)
+    return _events(json.loads(text)['traceEvents'])
+
+
+_lanes: dict[int, str] = {}      # names of devices by number; only the first dump has them
+
+
+def _events(trace: list[dict]) -> list[timing.Event]:
+    """Operators and front-end calls of a Chrome trace as events; times there are in µs."""
+    _lanes.update({e['pid']: e['args']['name'] for e in trace if e['name'] == 'process_name'})
+    started, events, threads = {}, [], {}
+    for e in trace:
+        front = e['name'].startswith(('MXImperativeInvoke', 'MXInvokeCachedOp'))
+        if front and e['ph'] in 'be':
+            lane = 'front end'
+        elif e.get('cat') == 'operator' and e['ph'] in 'BE' and e['name'] != 'DeleteVariable':
+            workers = threads.setdefault(e['pid'], [])
+            if e['tid'] not in workers:
+                workers.append(e['tid'])
+            number = workers.index(e['tid'])
+            lane = _lanes.get(e['pid'], f"device {e['pid']}") + (f' #{number}' if number else '')
+        else:
+            continue
+        key = e['pid'], e['tid'], e['name'], e.get('id')
+        if e['ph'] in 'bB':
+            started[key] = e['ts']
+        elif key in started:
+            name = 'issue' if front else re.sub(r'^_(npi|npx|np)_', '', e['name'])
+            events.append(timing.Event(lane, name, started.pop(key) / 1e6, e['ts'] / 1e6))
+    return sorted(events, key=lambda e: e.start)
 
 
 def num_gpus() -> int:

@@ -3,20 +3,24 @@
 Every figure is an SVG with a white ground, legible in a light and in a dark page.
 """
 
+import io
 import itertools
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 
-COLOURS = ('#1f5fa8', '#c2410c', '#2e7d32', '#7b3fa0', '#616161')
+from d2l_local.timing import Event
+
+COLOURS = ('#1f5fa8', '#c2410c', '#2e7d32', '#7b3fa0', '#616161', '#0f766e', '#a16207', '#be185d')
 STYLE = {
     'axes.grid': True, 'grid.color': '#dddddd', 'axes.axisbelow': True,
     'axes.spines.top': False, 'axes.spines.right': False,
-    'axes.prop_cycle': matplotlib.cycler(color=COLOURS, linestyle=['-', '--', '-.', ':', '-']),
+    'axes.prop_cycle': matplotlib.cycler(color=COLOURS[:5], linestyle=['-', '--', '-.', ':', '-']),
     'figure.facecolor': 'white', 'font.size': 10, 'legend.frameon': False,
     'lines.linewidth': 2, 'svg.fonttype': 'none', 'svg.hashsalt': 'd2l_local',
 }
@@ -116,6 +120,58 @@ class Animator:
         display.clear_output(wait=True)
 
 
+def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
+             figsize: tuple[float, float] | None = None, title: str | None = None):
+    """Draw recorded events as a Gantt chart: a row for each lane, a colour for each name.
+
+    Args:
+        events: with starts and ends in seconds; the axis starts at the first start.
+        lanes: the rows from top to bottom; by default in the order of their first events.
+
+    Returns:
+        The axes.
+    """
+    use_svg_display()
+    events = sorted(events, key=lambda e: e.start)
+    lanes = list(lanes or dict.fromkeys(e.lane for e in events))
+    names = list(dict.fromkeys(e.name for e in events if e.lane in lanes))
+    zero, last = events[0].start, max(e.end for e in events)
+    unit, size = ('ms', 1e3) if last - zero < 2 else ('s', 1)
+    _, axes = plt.subplots(figsize=figsize or (6, 0.45 * len(lanes) + 1.3))
+    for name, colour in zip(names, itertools.cycle(COLOURS), strict=False):
+        for row, lane in enumerate(lanes):
+            bars = [((e.start - zero) * size, (e.end - e.start) * size) for e in events
+                    if e.lane == lane and e.name == name]
+            wide = [width > 0.01 * (last - zero) * size for _, width in bars]
+            axes.broken_barh(bars, (row - 0.36, 0.72), facecolor=colour, linewidth=0.5, label=name,
+                             edgecolor=['white' if w else colour for w in wide] or None)
+    handles = {label: h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    axes.legend(handles.values(), handles, ncols=min(len(names), 4), loc='lower left',
+                bbox_to_anchor=(0, 1), fontsize=8)
+    axes.set(yticks=range(len(lanes)), yticklabels=lanes, xlabel=f'time in {unit}', title=title,
+             ylim=(len(lanes) - 0.5, -0.5))
+    axes.grid(axis='y', visible=False)
+    return axes
+
+
+def draw_svg(figures: dict[str, Callable[[], Any]], folder: Path) -> dict[str, str]:
+    """Write each figure as ``NAME.svg`` into a folder; a figure that returns False is left as it is.
+
+    Returns:
+        The text of each file that was written, by name. The same figure gives the same bytes.
+    """
+    use_svg_display()
+    texts = {}
+    for name, figure in figures.items():
+        if figure() is not False:
+            out = io.StringIO()
+            plt.savefig(out, format='svg', metadata={'Date': None}, bbox_inches='tight')
+            texts[name] = out.getvalue()
+            (folder / f'{name}.svg').write_text(texts[name])
+        plt.close('all')
+    return texts
+
+
 def _layers(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> list[list[str]]:
     """Nodes by depth: each stands one row below the lowest of its inputs."""
     depth = dict.fromkeys(nodes, 0)
@@ -159,15 +215,21 @@ def graph(nodes: dict[str, str], edges: Sequence[tuple[str, str]],
             place[n] = (x - (len(row) - 1) / 2, -y)
     axes.set(xlim=(-width / 2, width / 2), ylim=(-len(rows) + 0.4, 0.6), title=title)
     marked, boxes = set(marked), {}
+
+    def label(text: str) -> str:
+        return '\n'.join(textwrap.fill(line, 16) for line in text.split('\n'))
+
     for n, (x, y) in place.items():
         boxes[n] = axes.text(
-            x, y, textwrap.fill(nodes[n], 16), ha='center', va='center', fontsize=9, zorder=3,
+            x, y, label(nodes[n]), ha='center', va='center', fontsize=9, zorder=3,
             bbox={'boxstyle': 'round,pad=0.35', 'edgecolor': COLOURS[0], 'linewidth': 1,
                   'facecolor': '#dbe7f5' if n in marked else 'white'})
     for a, b in edges:
         # drawn after the boxes, whose sizes it needs
         axes.annotate('', place[b], place[a], zorder=4, arrowprops={
             'arrowstyle': '-|>', 'color': '#555555', 'shrinkA': 0, 'shrinkB': 1,
+            # around the boxes of the rows that it skips
+            'connectionstyle': f'arc3,rad={0.8 if place[a][1] - place[b][1] > 1 else 0}',
             'patchA': boxes[a].get_bbox_patch(), 'patchB': boxes[b].get_bbox_patch()})
     axes.axis('off')
     return axes

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -103,6 +103,36 @@ class Accumulator:
 
     def __getitem__(self, i: int) -> float:
         return self.data[i]
+
+
+class Event(NamedTuple):
+    """Something that a lane (a thread or a device) did from ``start`` to ``end``, in seconds."""
+
+    lane: str
+    name: str
+    start: float
+    end: float
+
+
+def busy(events: list[Event], lane: str) -> list[tuple[float, float]]:
+    """The intervals in which a lane is busy, merged and in order."""
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted((e.start, e.end) for e in events if e.lane == lane):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def overlap(events: list[Event], a: str, b: str) -> float:
+    """Share of the less busy lane's time in which both lanes are busy: 0 in turn, 1 at once."""
+    first, second = busy(events, a), busy(events, b)
+    if not first or not second:
+        raise ValueError(f'no events in the lane {a if not first else b!r}; there are '
+                         f'{sorted({e.lane for e in events})}')
+    both = sum(max(0.0, min(p[1], q[1]) - max(p[0], q[0])) for p in first for q in second)
+    return both / min(sum(end - start for start, end in lane) for lane in (first, second))
 
 
 def show_seconds(t: float) -> str:

@@ -1,6 +1,8 @@
 """All that knows PyTorch. ``from d2l_local import torch as d2l``."""
 
 import functools
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 try:
@@ -11,22 +13,78 @@ except ImportError as e:
 
 from d2l_local import claims, timing
 from d2l_local.data import digits
-from d2l_local.machine import compiler, describe, machine
-from d2l_local.plotting import Animator, graph, plot, set_axes, set_figsize, use_svg_display
-from d2l_local.timing import Accumulator
+from d2l_local.machine import compiler, describe, machine, no_free_cores, run_child
+from d2l_local.plotting import Animator, graph, plot, set_axes, set_figsize, timeline, use_svg_display
+from d2l_local.timing import Accumulator, overlap, show_seconds
+from d2l_local.virtual import VirtualDevice, VirtualTensor
 
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'claim', 'compiler',
-           'describe', 'digits', 'fx_graph', 'graph', 'load_data_digits', 'machine', 'measure',
-           'num_gpus', 'plot', 'ratio', 'set_axes', 'set_figsize', 'synchronize', 'try_all_gpus',
-           'try_gpu', 'use_svg_display']
+           'describe', 'devices', 'digits', 'fx_graph', 'graph', 'load_data_digits', 'machine',
+           'measure', 'no_free_cores', 'num_gpus', 'overlap', 'plot', 'profile', 'put', 'ratio',
+           'run_child', 'set_axes', 'set_figsize', 'show_seconds', 'synchronize', 'timeline',
+           'try_all_gpus', 'try_gpu', 'use_svg_display']
 
 
-def synchronize() -> None:
-    """Wait until every GPU has finished what was queued on it. On a CPU nothing is ever queued."""
-    for i in range(torch.cuda.device_count()):
-        torch.cuda.synchronize(i)
-    if torch.backends.mps.is_available():
+def synchronize(device: torch.device | VirtualDevice | None = None) -> None:
+    """Wait until a device has finished what was queued on it; without one, until all have.
+
+    ``torch.cuda.synchronize()`` waits for the current GPU alone. On the CPU nothing is queued.
+    """
+    if device is None:
+        devices = [*_virtual, *(torch.device('cuda', i) for i in range(torch.cuda.device_count()))]
+        devices += [torch.device('mps')] * torch.backends.mps.is_available()
+        for each in devices:
+            synchronize(each)
+    elif isinstance(device, VirtualDevice):
+        device.synchronize()
+    elif torch.device(device).type == 'cuda':
+        torch.cuda.synchronize(device)
+    elif torch.device(device).type == 'mps':
         torch.mps.synchronize()
+
+
+_virtual: list[VirtualDevice] = []
+
+
+def devices(k: int) -> list[torch.device | VirtualDevice]:
+    """``k`` devices: GPUs if there are as many, else virtual CPU devices (never called GPUs)."""
+    if k < 1:
+        raise ValueError(f'a lesson needs at least one device, not {k}')
+    if torch.cuda.device_count() >= k:
+        return [torch.device('cuda', i) for i in range(k)]
+    while len(_virtual) < k:
+        _virtual.append(VirtualDevice(len(_virtual)))
+    return list(_virtual[:k])
+
+
+def put(x: torch.Tensor, device: torch.device | VirtualDevice | str) -> torch.Tensor:
+    """A copy of ``x`` on a device of any kind; on a virtual device or a GPU it is only queued."""
+    if isinstance(device, VirtualDevice):
+        x = x.detach()
+        source = x.promise.result if isinstance(x, VirtualTensor) else lambda: x
+        return VirtualTensor(x, device.submit(lambda: source().clone(), 'copy'), device)
+    if isinstance(x, VirtualTensor):
+        x = x.wait()
+    return x.to(device, non_blocking=True)
+
+
+def profile(work: Callable[[], Any], on: Sequence[VirtualDevice]) -> list[timing.Event]:
+    """What virtual devices did while ``work`` ran and until they were done.
+
+    The lane ``front end`` is the time that ``work`` itself took: issuing, and waiting if it waits.
+    """
+    for device in on:
+        device.events, device.recording = [], True
+    start = time.perf_counter()
+    try:
+        work()
+        issued = time.perf_counter()
+        for device in on:
+            device.synchronize()
+    finally:
+        for device in on:
+            device.recording = False
+    return [timing.Event('front end', 'issue', start, issued), *(e for d in on for e in d.events)]
 
 
 _sync = synchronize if torch.cuda.is_available() or torch.backends.mps.is_available() else None

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from d2l_local import machine
+from d2l_local import machine, plotting
 from tools.notebooks import ROOT
 
 SCRIPTS = sorted((ROOT / 'chapters').glob('*/figures/draw.py'))
@@ -18,12 +18,12 @@ def load(script):
 
 
 @pytest.mark.parametrize('script', SCRIPTS, ids=lambda p: p.parent.parent.name)
-def test_stored_figures_are_drawn_by_their_script(script):
+def test_stored_figures_are_drawn_by_their_script(script, tmp_path):
     module = load(script)
     assert {p.stem for p in script.parent.glob('*.svg')} == set(module.FIGURES)
+    drawn = plotting.draw_svg(module.FIGURES, tmp_path)
+    assert drawn
     if machine.version('matplotlib') != '3.7.2':
         pytest.skip('another matplotlib draws other bytes')
-    for name in module.FIGURES:
-        svg = module.draw(name)
-        if svg is not None:
-            assert svg == script.with_name(f'{name}.svg').read_text(), name
+    for name, svg in drawn.items():
+        assert svg == script.with_name(f'{name}.svg').read_text(), name

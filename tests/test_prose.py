@@ -20,7 +20,8 @@ def test_no_unclassified_sentence(path):
     '- a list item on overhead',
     '| a cell | that is cheap |',
     '```{note}\nPython is slow here.\n```',
-    '## Why compiled code is faster',
+    '## Compiled code is faster',
+    'Ten × ten: 3.1 × as much.',
 ])
 def test_a_planted_sentence_is_caught(planted):
     page = prose.markdown(ROOT / 'intro.md')
@@ -32,6 +33,8 @@ def test_a_planted_sentence_is_caught(planted):
 @pytest.mark.parametrize('fine', [
     'It is [faster](#claim-x-y) there.',
     'Why is this job slow?',
+    '## When it does not pay',
+    'A product of a 16×16 and a 16 × 4 matrix.',
     'The cost model says that half the time is lost.',
     'It was [slow in 2019](https://example.org/report).',
     'Call `faster()` to see.',

@@ -95,16 +95,15 @@ def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: di
 
 
 def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str]) -> None:
-    """Lead each claim's "where the text says so" to the page that says so."""
+    """Lead from each claim to the sentence that makes it."""
     for cell in nb.cells:
         for out in cell.get('outputs', []):
             if ledger.METADATA_KEY in out.get('metadata', {}):
                 id = out.metadata[ledger.METADATA_KEY]['id']
                 source = said.get(id, page)
-                if source != page:
-                    up = '../' * page.count('/')
-                    out.data['text/html'] = out.data['text/html'].replace(
-                        f'href="#said-{id}"', f'href="{up}{source}.html#said-{id}"')
+                file = '' if source == page else '../' * page.count('/') + source + '.html'
+                out.data['text/html'] = out.data['text/html'].replace(
+                    '</small>', f' · <a href="{file}#said-{id}">where the text says so</a></small>')
 
 
 def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:

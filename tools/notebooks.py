@@ -24,6 +24,7 @@ from d2l_local import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 EXECUTED = ROOT / '_build' / 'executed'
+SANITISE = ROOT / 'tests' / 'sanitize.cfg'
 FRAMEWORKS = {'mxnet': 'MXNet', 'pytorch': 'PyTorch'}
 CELL_TIMEOUT = 300     # seconds; no cell of the book needs a third of it
 KEPT_METADATA = {'tags', 'mystnb'}
@@ -141,7 +142,7 @@ def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 def sanitiser() -> Callable[[str], str]:
     """The masking of ``tests/sanitize.cfg``, as nbval applies it."""
-    patterns = get_sanitize_patterns((ROOT / 'tests' / 'sanitize.cfg').read_text())
+    patterns = get_sanitize_patterns(SANITISE.read_text())
 
     def sanitise(text: str) -> str:
         for pattern, replacement in patterns:
@@ -201,7 +202,7 @@ def main() -> int:
     parser.add_argument('notebook', nargs='*', type=Path)
     parser.add_argument('--all-outputs', action='store_true',
                         help='store every output anew, also where only times and images differ')
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     paths = [p.resolve() for p in args.notebook] or notebooks()
     for p in paths:
         if p.suffix != '.ipynb' or not p.exists() or ROOT not in p.parents:

@@ -17,9 +17,10 @@ PERFORMANCE = re.compile(r'''(?ix)
       | cheap(er|est|ly)? | expensive | efficien\w+ | pays? | paid | costs? | costly | gains?
       | saves?\ (time|memory|work) | (?<!no\ )longer | (less|more|fewer)\ (time|memory)
       | (twice|half)\ (as|the\ time) )\b
-    | \d(\.\d+)?\ ?( × | x\b | times\b )''')
+    | \d(\.\d+)?\ ?( ×(?!\ ?\d) | x\b | times\b )''')
 CLAIM_LINK = re.compile(r'\[((?:[^\]`]|`[^`]*`)+)\]\(#claim-([a-z0-9-]+)\)')
 SOURCE = re.compile(r'\]\(https?://|\{cite\}|\]\(#claim-|cost model', re.IGNORECASE)
+QUESTION = re.compile(r'\?[*_)"”]*$|^#+ (When|What|Why|How|Where|Does|Is)\b')
 # Directives whose body is not a statement of ours: code, formulas, and tasks for the reader.
 NOT_PROSE = {'code', 'code-block', 'math', 'exercise', 'figure', 'toctree', 'mermaid'}
 
@@ -70,7 +71,7 @@ def unclassified(text: str) -> list[str]:
     found = []
     for s in sentences(text):
         words = re.sub(r'`[^`]*`|\]\([^)]*\)', ' ', s)
-        if PERFORMANCE.search(words) and not SOURCE.search(s) and not s.rstrip('*_)"”').endswith('?'):
+        if PERFORMANCE.search(words) and not SOURCE.search(s) and not QUESTION.search(s):
             found.append(s)
     return found
 

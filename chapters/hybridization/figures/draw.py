@@ -4,16 +4,11 @@ Two of them are drawn from what the frameworks really export. Where a framework 
 figure is left as it is.
 """
 
-import io
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use('Agg')
-import matplotlib.pyplot as plt  # noqa: E402
-
-from d2l_local import plotting  # noqa: E402
+from d2l_local import plotting
 
 
 def toy():
@@ -22,13 +17,13 @@ def toy():
                                       'result': 'left + right'}
     edges = [('a', 'left'), ('b', 'left'), ('c', 'right'), ('d', 'right'), ('left', 'result'),
              ('right', 'result')]
-    plotting.graph(nodes, edges, marked='abcd')
+    return plotting.graph(nodes, edges, marked='abcd')
 
 
 def symbol():
     """A two-layer perceptron as MXNet exports it."""
-    import tempfile
-
+    if find_spec('mxnet') is None:
+        return False
     from mxnet import np
     from mxnet.gluon import nn
 
@@ -41,38 +36,22 @@ def symbol():
     with tempfile.TemporaryDirectory() as folder:
         net.export(f'{folder}/net')
         nodes, edges, inputs = d2l.symbol_graph(Path(folder, 'net-symbol.json').read_text())
-    plotting.graph(nodes, edges, inputs)
+    return plotting.graph(nodes, edges, inputs)
 
 
 def fx():
     """The same perceptron as torch.export captures it."""
+    if find_spec('torch') is None:
+        return False
     import torch
 
     from d2l_local import torch as d2l
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     program = torch.export.export(net, (torch.ones(1, 3),))
-    plotting.graph(*d2l.fx_graph(program.graph_module))
+    return plotting.graph(*d2l.fx_graph(program.graph_module))
 
 
-FIGURES = {'toy': (toy, None), 'symbol': (symbol, 'mxnet'), 'fx': (fx, 'torch')}
-
-
-def draw(name: str) -> str | None:
-    """The SVG of one figure, or None where its framework is absent."""
-    function, package = FIGURES[name]
-    if package and find_spec(package) is None:
-        return None
-    plotting.use_svg_display()
-    function()
-    out = io.StringIO()
-    plt.savefig(out, format='svg', metadata={'Date': None}, bbox_inches='tight')
-    plt.close('all')
-    return out.getvalue()
-
+FIGURES = {'toy': toy, 'symbol': symbol, 'fx': fx}
 
 if __name__ == '__main__':
-    for name in FIGURES:
-        svg = draw(name)
-        if svg:
-            Path(__file__).with_name(f'{name}.svg').write_text(svg)
-        print(f'{name}.svg', 'drawn' if svg else 'left as it is')
+    print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')
