@@ -1,5 +1,7 @@
 """Datasets, offline by default. Knows no framework."""
 
+import time
+
 import numpy as np
 
 
@@ -28,3 +30,28 @@ def digits(size: int = 28, seed: int = 0) -> tuple[tuple[np.ndarray, np.ndarray]
     order = np.random.default_rng(seed).permutation(len(labels))
     images, labels = images[order, None].astype('float32'), labels[order].astype('int32')
     return (images[:1500], labels[:1500]), (images[1500:], labels[1500:])
+
+
+class SlowDisk:
+    """A dataset whose items arrive after a wait, as from a disk or a network.
+
+    It stands in a module because the worker processes of a ``DataLoader`` import it, however they
+    are started; a class that a notebook defines is known to forked processes only.
+
+    Args:
+        n: the number of items.
+        wait: seconds that each item takes to arrive; no processor is busy meanwhile.
+        side: item ``i`` is a float32 array of shape ``(side, side)`` that holds ``i`` everywhere.
+    """
+
+    def __init__(self, n: int, wait: float, side: int) -> None:
+        self.n, self.wait, self.side = n, wait, side
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        if not 0 <= i < self.n:
+            raise IndexError(f'item {i} of {self.n}')       # ends a plain `for` loop as well
+        time.sleep(self.wait)
+        return np.full((self.side, self.side), i, 'float32')

@@ -21,6 +21,9 @@ if tuple(map(int, numpy.__version__.split('.')[:2])) >= (1, 24):
 # Operators with workspace (products, convolutions) share four buffers over all CPU contexts by
 # default, so that one device waits for another. It must be set before the first operation.
 os.environ.setdefault('MXNET_CPU_TEMP_COPY', '64')
+# From four logical cores on, MXNet gives an operator half of them as OpenMP threads, and then
+# products on two CPU contexts hang. It must be set before the import; children inherit it.
+os.environ.setdefault('MXNET_OMP_MAX_THREADS', '1')
 if os.environ.get('DMLC_ROLE') in ('server', 'scheduler'):
     raise ImportError(f"DMLC_ROLE={os.environ['DMLC_ROLE']} makes `import mxnet` wait for ever: it is "
                       'for the processes of a cluster. Remove it from the environment of this kernel.')
@@ -134,9 +137,14 @@ def _events(trace: list[dict]) -> list[timing.Event]:
         if e['ph'] in 'bB':
             started[key] = e['ts']
         elif key in started:
-            name = 'issue' if front else re.sub(r'^_(npi|npx|np)_', '', e['name'])
+            name = 'issue' if front else _short(e['name'])
             events.append(timing.Event(lane, name, started.pop(key) / 1e6, e['ts'] / 1e6))
     return sorted(events, key=lambda e: e.start)
+
+
+def _short(operator: str) -> str:
+    """An operator's name without the prefix that says which kind of arrays it is for."""
+    return re.sub(r'^_(npi|npx|np)_', '', operator)
 
 
 def num_gpus() -> int:
@@ -181,7 +189,6 @@ def symbol_graph(exported: str) -> tuple[dict[str, str], list[tuple[str, str]], 
     """
     nodes = json.loads(exported)['nodes']
     names = [n['name'] for n in nodes]
-    labels = {n['name']: n['name'] if n['op'] == 'null' else n['op'].removeprefix('_npx_').
-              removeprefix('_np_') for n in nodes}
+    labels = {n['name']: n['name'] if n['op'] == 'null' else _short(n['op']) for n in nodes}
     edges = [(names[i[0]], n['name']) for n in nodes for i in n['inputs']]
     return labels, edges, [n['name'] for n in nodes if n['op'] == 'null']

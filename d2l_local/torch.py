@@ -13,16 +13,24 @@ except ImportError as e:
 
 from d2l_local import claims, timing
 from d2l_local.data import digits
-from d2l_local.machine import compiler, describe, machine, no_free_cores, run_child
+from d2l_local.machine import (
+    compiler,
+    describe,
+    free_memory,
+    machine,
+    matrix_side,
+    no_free_cores,
+    run_child,
+)
 from d2l_local.plotting import Animator, graph, plot, set_axes, set_figsize, timeline, use_svg_display
 from d2l_local.timing import Accumulator, overlap, show_seconds
 from d2l_local.virtual import VirtualDevice, VirtualTensor
 
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'claim', 'compiler',
-           'describe', 'devices', 'digits', 'fx_graph', 'graph', 'load_data_digits', 'machine',
-           'measure', 'no_free_cores', 'num_gpus', 'overlap', 'plot', 'profile', 'put', 'ratio',
-           'run_child', 'set_axes', 'set_figsize', 'show_seconds', 'synchronize', 'timeline',
-           'try_all_gpus', 'try_gpu', 'use_svg_display']
+           'describe', 'devices', 'digits', 'free_memory', 'fx_graph', 'graph', 'load_data_digits',
+           'machine', 'matrix_side', 'measure', 'no_free_cores', 'num_gpus', 'overlap', 'plot',
+           'profile', 'put', 'ratio', 'run_child', 'set_axes', 'set_figsize', 'show_seconds',
+           'synchronize', 'timeline', 'try_all_gpus', 'try_gpu', 'use_svg_display']
 
 
 def synchronize(device: torch.device | VirtualDevice | None = None) -> None:
@@ -60,19 +68,23 @@ def devices(k: int) -> list[torch.device | VirtualDevice]:
 def put(x: torch.Tensor, device: torch.device | VirtualDevice | str) -> torch.Tensor:
     """A copy of ``x`` on a device of any kind; on a virtual device or a GPU it is only queued."""
     if isinstance(device, VirtualDevice):
-        x = x.detach()
-        source = x.promise.result if isinstance(x, VirtualTensor) else lambda: x
+        source = x.promise.result if isinstance(x, VirtualTensor) else x.detach
+        device.expect(source)
         return VirtualTensor(x, device.submit(lambda: source().clone(), 'copy'), device)
     if isinstance(x, VirtualTensor):
         x = x.wait()
     return x.to(device, non_blocking=True)
 
 
-def profile(work: Callable[[], Any], on: Sequence[VirtualDevice]) -> list[timing.Event]:
-    """What virtual devices did while ``work`` ran and until they were done.
+def profile(work: Callable[[], Any],
+            on: Sequence[torch.device | VirtualDevice]) -> list[timing.Event]:
+    """What devices, all of one kind, did while ``work`` ran and until they were done.
 
     The lane ``front end`` is the time that ``work`` itself took: issuing, and waiting if it waits.
+    The others are named as the devices.
     """
+    if not isinstance(on[0], VirtualDevice):
+        return _profile_gpus(work, on)
     for device in on:
         device.events, device.recording = [], True
     start = time.perf_counter()
@@ -85,6 +97,22 @@ def profile(work: Callable[[], Any], on: Sequence[VirtualDevice]) -> list[timing
         for device in on:
             device.recording = False
     return [timing.Event('front end', 'issue', start, issued), *(e for d in on for e in d.events)]
+
+
+def _profile_gpus(work: Callable[[], Any], on: Sequence[torch.device]) -> list[timing.Event]:
+    """Kernels and copies as torch.profiler records them; its clock serves for the front end too."""
+    with torch.profiler.profile() as record:
+        with torch.profiler.record_function('issue'):
+            work()
+        for device in on:
+            synchronize(device)
+    events = []
+    for e in record.events():
+        gpu = e.device_type == torch.autograd.DeviceType.CUDA
+        if gpu != (e.name == 'issue'):      # "issue" leaves its mark on the GPU's lane as well
+            events.append(timing.Event(f'cuda:{e.device_index}' if gpu else 'front end', e.name[:20],
+                                       e.time_range.start / 1e6, e.time_range.end / 1e6))
+    return [e for e in events if e.lane in ('front end', *map(str, on))]
 
 
 _sync = synchronize if torch.cuda.is_available() or torch.backends.mps.is_available() else None

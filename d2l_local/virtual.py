@@ -36,6 +36,10 @@ class VirtualDevice:
         """Queue ``work``; the future holds its result, or its error."""
         return self._worker.submit(self._run, work, name)
 
+    def expect(self, ready: Callable[[], Any]) -> None:
+        """Let the queue wait for another device. To wait is no work: it is not recorded."""
+        self._worker.submit(ready)
+
     def _run(self, work: Callable[[], Any], name: str) -> Any:
         start = time.perf_counter()
         try:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from d2l_local import machine, timing
 
-CALL = 150e-6                   # seconds of one call of the fast variant, about
+CALL = 70e-6                    # seconds of one call of the fast variant, about
 BUDGET = {'quiet': 0.4, 'beside 2': 0.8}       # seconds for one trial
 # ratio, bound (above), the right verdict, whether the bound leaves room for it
 ROWS = ((1.0, 1.1, 'fails', True), (1.1, 1.0, 'holds', True), (1.1, 1.08, 'holds', False),

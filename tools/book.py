@@ -21,11 +21,13 @@ BUILD = ROOT / '_build'
 COPIED = ('.md', '.svg', '.png')
 
 
-def put(path: Path, text: str) -> None:
-    """Write a file if it would change, so that Sphinx re-reads only what did."""
-    if not path.exists() or path.read_text() != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+def put(path: Path, text: str) -> bool:
+    """Write a file if it would change, so that Sphinx re-reads only what did; tell if it did."""
+    if path.exists() and path.read_text() == text:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return True
 
 
 def run(paths: list[Path], stored: bool) -> tuple[dict[Path, nbformat.NotebookNode], set[Path]]:
@@ -135,7 +137,9 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
         text = path.read_text()
         if path.suffix == '.md':
             text = link_claims(text, ledger.page_name(path), by_id, said)
-        put(to, text.replace('<!-- ledger -->', ledger.page(entries, summary)))
+        changed = put(to, text.replace('<!-- ledger -->', ledger.page(entries, summary)))
+        if changed and path.suffix in ('.yml', '.css'):      # every page shows these
+            shutil.rmtree(source / '_build', ignore_errors=True)
     for path, nb in shown.items():
         point_back(nb, ledger.page_name(path), said)
         wanted.add(source / path.relative_to(ROOT))

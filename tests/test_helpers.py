@@ -1,0 +1,168 @@
+"""Data, plots, graphs, the machine, and who imports whom."""
+
+import json
+import os
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+
+matplotlib.use('Agg')
+import matplotlib.pyplot as plt  # noqa: E402
+
+from d2l_local import data, machine, plotting  # noqa: E402
+from d2l_local.timing import Event, busy, overlap  # noqa: E402
+
+FREE_OF_FRAMEWORKS = ['claims', 'data', 'machine', 'plotting', 'timing']
+
+
+def in_fresh_python(code):
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize('module', ['d2l_local', *(f'd2l_local.{m}' for m in FREE_OF_FRAMEWORKS)])
+def test_no_framework_is_imported(module):
+    out = in_fresh_python(f'import {module}, sys; '
+                          'print([m for m in ("mxnet", "torch") if m in sys.modules])')
+    assert out == '[]'
+
+
+@pytest.mark.parametrize(('ours', 'other'), [('mxnet', 'torch'), ('torch', 'mxnet')])
+def test_a_half_does_not_import_the_other(ours, other):
+    if machine.machine()[ours] is None:
+        pytest.skip(f'{ours} is not installed')
+    assert in_fresh_python(f'from d2l_local import {ours}; import sys; print("{other}" in sys.modules)'
+                           ) == 'False'
+
+
+def test_importing_the_package_takes_less_than_a_fifth_of_a_second():
+    times = [float(in_fresh_python('import time; t = time.perf_counter(); import d2l_local; '
+                                   'print(time.perf_counter() - t)')) for _ in range(5)]
+    assert min(times) < 0.2
+
+
+def test_digits():
+    (x, y), (x_test, y_test) = data.digits()
+    assert x.shape == (1500, 1, 28, 28) and x_test.shape == (297, 1, 28, 28)
+    assert x.dtype == 'float32' and y.dtype == 'int32'
+    assert x.min() == 0 and x.max() == 1 and set(y) == set(range(10)) == set(y_test)
+    again = data.digits()
+    assert np.array_equal(again[0][0], x) and np.array_equal(again[1][1], y_test)
+    assert not np.array_equal(data.digits(seed=1)[0][1], y)
+    assert data.digits(8)[0][0].shape[2:] == (8, 8) and data.digits(9)[0][0].shape[2:] == (9, 9)
+    with pytest.raises(ValueError, match='too small'):
+        data.digits(7)
+
+
+@pytest.mark.parametrize(('args', 'lines'), [
+    (([1, 2, 3],), [([0, 1, 2], [1, 2, 3])]),
+    (([1, 2], [3, 4]), [([1, 2], [3, 4])]),
+    (([1, 2], [[3, 4], [5, 6]]), [([1, 2], [3, 4]), ([1, 2], [5, 6])]),
+    (([[1, 2], [7, 8]], [[3, 4], [5, 6]]), [([1, 2], [3, 4]), ([7, 8], [5, 6])]),
+    (([[3, 4], [5, 6]],), [([0, 1], [3, 4]), ([0, 1], [5, 6])]),
+])
+def test_plot(args, lines):
+    axes = plotting.plot(*args, xlabel='a', ylabel='b', legend=['c', 'd'][:len(lines)])
+    drawn = [(list(ln.get_xdata()), list(ln.get_ydata())) for ln in axes.get_lines()]
+    plt.close('all')
+    assert drawn == lines
+    assert axes.get_xlabel() == 'a' and [t.get_text() for t in axes.get_legend().get_texts()][0] == 'c'
+
+
+def test_plot_of_curves_that_do_not_match():
+    with pytest.raises(ValueError, match='3 curves need one x or 3'):
+        plotting.plot([[1], [2]], [[1], [2], [3]])
+    plt.close('all')
+
+
+def test_animator_leaves_out_what_is_none():
+    a = plotting.Animator('epoch', legend=['loss', 'accuracy'])
+    a.add(1, (0.5, None))
+    a.add(2, (0.4, 0.9))
+    plt.close('all')
+    assert (a.X, a.Y) == ([[1, 2], [2]], [[0.5, 0.4], [0.9]])
+
+
+def test_a_graph_flows_downward():
+    edges = [('a', 'sum'), ('b', 'sum'), ('sum', 'out'), ('a', 'out'), ('late', 'out')]
+    axes = plotting.graph({n: n for n in ('a', 'b', 'late', 'sum', 'out')}, edges, marked=['a'])
+    place = {t.get_text(): t.get_position() for t in axes.texts if t.get_text()}
+    plt.close('all')
+    assert all(place[a][1] > place[b][1] for a, b in edges)
+    assert len(set(place.values())) == 5         # no two nodes in one place
+    assert place['late'][1] == place['sum'][1]   # right above the operation that needs it
+
+
+def test_a_timeline_has_a_row_for_each_lane():
+    events = [Event('one', 'f', 1, 2), Event('two', 'g', 1.5, 3), Event('one', 'g', 2, 2.001)]
+    axes = plotting.timeline(events)
+    labels = [t.get_text() for t in axes.get_yticklabels()]
+    legend = [t.get_text() for t in axes.get_legend().get_texts()]
+    plt.close('all')
+    assert labels == ['one', 'two'] and legend == ['f', 'g'] and axes.get_xlabel() == 'time in s'
+
+
+def test_overlap():
+    events = [Event('a', 'x', 0, 2), Event('a', 'x', 1, 4), Event('b', 'x', 3, 5),
+              Event('c', 'x', 9, 10)]
+    assert busy(events, 'a') == [(0, 4)]
+    assert overlap(events, 'a', 'b') == overlap(events, 'b', 'a') == 0.5
+    assert overlap(events, 'a', 'c') == 0 and overlap(events, 'a', 'a') == 1
+    with pytest.raises(ValueError, match=r"no events in the lane 'd'.*\['a', 'b', 'c'\]"):
+        overlap(events, 'a', 'd')
+
+
+def test_the_same_figure_has_the_same_bytes(tmp_path):
+    def figure():
+        plotting.plot([1, 2], [3, 4])
+    first, second = (plotting.draw_svg({'f': figure, 'absent': lambda: False}, tmp_path) for _ in '12')
+    assert first == second and set(first) == {'f'}
+    assert (tmp_path / 'f.svg').read_text() == first['f'] and not (tmp_path / 'absent.svg').exists()
+
+
+def test_the_machine_is_plain_data():
+    m = json.loads(json.dumps(machine.machine()))
+    assert m['cores'] == machine.cores() >= 1 and m['memory_gib'] >= 1 and m['processor']
+    assert m['numpy'] == np.__version__
+    assert f"{m['cores']} cores" in machine.describe() and '\n' not in machine.describe()
+
+
+def test_no_compiler_is_no_error(monkeypatch):
+    monkeypatch.setenv('PATH', '')
+    monkeypatch.delenv('CXX', raising=False)
+    assert machine.compiler() is None
+
+
+def test_free_cores(monkeypatch):
+    assert machine.no_free_cores(1, enough=0) == ''
+    assert 'free cores: 1 threads do' in machine.no_free_cores(1, enough=1e6)
+    monkeypatch.setattr(machine, 'cores', lambda: 1)
+    assert machine.no_free_cores(2) == 'no 2 free cores: this machine has 1'
+
+
+def test_a_child_process():
+    assert machine.run_child('import os\nprint(os.environ["A_B"])', A_B='7') == '7\n'
+    with pytest.raises(RuntimeError, match='ZeroDivisionError'):
+        machine.run_child('1 / 0')
+    with pytest.raises(RuntimeError, match='more than 0.5 s'):
+        machine.run_child('import time; time.sleep(60)', timeout=0.5)
+
+
+@pytest.mark.parametrize(('setting', 'says'), [
+    ({'DMLC_ROLE': 'server'}, 'wait for ever'), ({'FAKE_NUMPY': '1.26.4'}, 'older than 1.24'),
+    ({'NO_MXNET': '1'}, 'does not import here'), ({'NO_TORCH': '1'}, 'does not import here')])
+def test_what_keeps_a_half_from_working_is_said(setting, says):
+    half = 'torch' if 'NO_TORCH' in setting else 'mxnet'
+    code = ('import os, sys, numpy\n'
+            'numpy.__version__ = os.environ.get("FAKE_NUMPY", "1.23.5")\n'
+            'for name in ("mxnet", "torch"):\n'
+            '    if "NO_" + name.upper() in os.environ: sys.modules[name] = None\n'
+            f'from d2l_local import {half}')
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, **setting})
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode and last.startswith('ImportError') and says in done.stderr

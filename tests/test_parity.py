@@ -1,0 +1,133 @@
+"""Names that the published d2l 1.0.3 has too give the same results, or the test says who is wrong."""
+
+import importlib
+import sys
+import types
+
+import matplotlib
+import numpy as np
+import pytest
+
+matplotlib.use('Agg')
+import matplotlib.pyplot as plt  # noqa: E402
+
+from d2l_local import timing  # noqa: E402
+
+
+def load(name):
+    """Our half and d2l's; d2l.torch imports torchvision, which d2l does not declare and we stub."""
+    pytest.importorskip(name)
+    pytest.importorskip('d2l')
+    if name == 'torch' and 'torchvision' not in sys.modules:
+        stub = types.ModuleType('torchvision')
+        stub.transforms = types.ModuleType('torchvision.transforms')
+        sys.modules |= {'torchvision': stub, 'torchvision.transforms': stub.transforms}
+    return importlib.import_module(f'd2l_local.{name}'), importlib.import_module(f'd2l.{name}')
+
+
+@pytest.fixture(params=['mxnet', 'torch'])
+def halves(request):
+    return load(request.param)
+
+
+def array(module, values):
+    if module.__name__.endswith('mxnet'):
+        from mxnet import np as mnp
+        return mnp.array(values)
+    import torch
+    return torch.tensor(values)
+
+
+def test_timer(halves, monkeypatch):
+    ours, theirs = halves
+    a, b = ours.Timer(), theirs.Timer()
+    for t in (a, b):
+        t.stop()
+        t.times = [1.0, 2.0, 4.5]
+    assert (a.avg(), a.sum(), a.cumsum()) == (b.avg(), b.sum(), b.cumsum())
+    # d2l reads the wall clock, which somebody may set back: its times can be negative.
+    import time
+    monkeypatch.setattr(time, 'time', lambda now=[100.0]: now.append(now[-1] - 10) or now[-1])
+    a.start(), b.start()
+    assert a.stop() >= 0 and b.stop() < 0
+
+
+def test_accumulator(halves):
+    ours, theirs = halves
+    a, b = ours.Accumulator(2), theirs.Accumulator(2)
+    for s in (a, b):
+        s.add(1, 2.5)
+        s.add(3, 4)
+    assert a.data == b.data == [4.0, 6.5] and a[1] == b[1]
+    b.add(1)                        # d2l drops a sum without a word
+    assert len(b.data) == 1
+    with pytest.raises(ValueError, match='2 sums need 2 numbers'):
+        a.add(1)
+    a.reset()
+    assert a.data == [0.0, 0.0]
+
+
+@pytest.mark.parametrize('args', [([1, 2, 3],), ([1, 2], [3, 4]), ([1, 2], [[3, 4], [5, 6]]),
+                                  ([[1, 2], [7, 8]], [[3, 4], [5, 6]])])
+def test_plot(halves, args):
+    def lines(module):
+        _, axes = plt.subplots()
+        module.plot(*args, xlabel='x', ylabel='y', xlim=[0, 9], xscale='linear', axes=axes)
+        drawn = [np.array(ln.get_xydata()).tolist() for ln in axes.get_lines()]
+        plt.close('all')
+        return drawn, axes.get_xlabel(), axes.get_ylabel(), axes.get_xlim()
+    assert lines(halves[0]) == lines(halves[1])
+
+
+def test_set_axes(halves):
+    def settings(module):
+        _, axes = plt.subplots()
+        axes.plot([1, 2], [3, 4])
+        module.set_axes(axes, 'a', 'b', (1, 10), (1, 100), 'log', 'log', ['one'])
+        plt.close('all')
+        return (axes.get_xlabel(), axes.get_ylabel(), axes.get_xlim(), axes.get_ylim(),
+                axes.get_xscale(), axes.get_yscale(), axes.get_legend().get_texts()[0].get_text())
+    assert settings(halves[0]) == settings(halves[1])
+
+
+def test_animator(halves):
+    def data(module):
+        a = module.Animator(xlabel='epoch', xlim=[1, 3], legend=['a', 'b'])
+        a.add(1, (0.5, None))
+        a.add(2, (0.25, 0.75))
+        plt.close('all')
+        return a.X, a.Y
+    assert data(halves[0]) == data(halves[1])
+
+
+def test_devices(halves):
+    ours, theirs = halves
+    assert ours.num_gpus() == theirs.num_gpus()
+    assert ours.try_gpu() == theirs.try_gpu() and ours.try_gpu(9) == theirs.try_gpu(9)
+    if ours.num_gpus():
+        assert ours.try_all_gpus() == theirs.try_all_gpus()
+    else:
+        assert theirs.try_all_gpus() == []      # d2l's own documentation promises [cpu()]
+        assert ours.try_all_gpus() == [ours.try_gpu()]
+
+
+@pytest.mark.parametrize(('scores', 'labels'), [
+    ([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]], [1, 1, 1]), ([1.0, 0.0, 2.0], [1, 0, 1])])
+def test_accuracy(halves, scores, labels):
+    ours, theirs = halves
+    y_hat, y = array(ours, scores), array(ours, labels)
+    count = ours.accuracy(y_hat, y)
+    assert count == 2
+    if hasattr(theirs, 'accuracy'):             # a function in some editions, a method in others
+        assert count == theirs.accuracy(y_hat, y)
+    else:
+        method = theirs.Classifier.accuracy
+        mean = method(types.SimpleNamespace(), y_hat.reshape(len(labels), -1), y)
+        if np.ndim(scores) > 1:
+            assert count == pytest.approx(float(mean) * len(labels))
+
+
+def test_benchmark_prints_one_line(capsys):
+    with timing.Benchmark('work'):
+        pass
+    assert capsys.readouterr().out.startswith('work: ')
