@@ -2,8 +2,11 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -105,6 +108,39 @@ def test_a_cell_that_raises_is_named_and_nothing_is_stored(planted, capsys):
     said = capsys.readouterr().err
     assert 'one.ipynb: cell 2 raised AttributeError' in said and 'x.nothing' in said
     assert path.read_text() == before and [p.name for p in path.parent.iterdir()] == ['one.ipynb']
+
+
+def test_a_kernel_that_dies_is_named(planted, capsys):
+    path = planted('import os; os._exit(3)')
+    before = path.read_text()
+    assert notebooks.refresh([path]) == 1
+    said = capsys.readouterr().err
+    assert 'one.ipynb: cell 2 ended it: Kernel died' in said and 'os._exit' in said
+    assert path.read_text() == before
+
+
+@pytest.mark.skipif(os.name == 'nt', reason='signals of another kind')
+def test_ctrl_c_ends_the_kernel_and_says_so(planted, tmp_path):
+    path = planted('print("here"); import time; time.sleep(600)')
+    code = (f'import sys; sys.argv = ["x", "refresh", {str(path)!r}]; from pathlib import Path; '
+            f'from tools import notebooks; notebooks.ROOT = Path({str(tmp_path)!r}); '
+            'import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n'
+            'try: notebooks.main()\nexcept KeyboardInterrupt: print("interrupted")')
+    child = subprocess.Popen([sys.executable, '-c', code], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                             stderr=subprocess.STDOUT, start_new_session=True)
+    running = Path(f'/proc/{child.pid}/task/{child.pid}/children')
+    try:
+        end = time.time() + 60
+        while time.time() < end and not (running.exists() and running.read_text()):
+            time.sleep(0.2)
+        time.sleep(3)                   # into the cell
+        kernels = running.read_text().split() if running.exists() else []
+        os.killpg(child.pid, signal.SIGINT)
+        said, _ = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert said.strip().endswith('interrupted') and 'Traceback' not in said
+    assert not [k for k in kernels if Path(f'/proc/{k}').exists()]
 
 
 def test_an_interrupt_stores_nothing(planted, monkeypatch):

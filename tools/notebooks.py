@@ -17,7 +17,7 @@ from pathlib import Path
 import nbformat
 import yaml
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbval.plugin import get_sanitize_patterns
 
 from d2l_local import machine
@@ -94,28 +94,36 @@ def execute(path: Path, label: str = '') -> nbformat.NotebookNode:
     """Run a notebook in its folder in a fresh kernel; one line tells how far it is."""
     nb = nbformat.read(path, as_version=4)
     code = [i for i, c in enumerate(nb.cells) if c.cell_type == 'code']
-    name, began = f'{label}{path.relative_to(ROOT)}', time.perf_counter()
+    name, began, at = f'{label}{path.relative_to(ROOT)}', time.perf_counter(), code[0]
 
     def line(state: str, end: str) -> None:
         if sys.stdout.isatty() or end:
             text = f'{name}  {state}  {time.perf_counter() - began:.0f} s'
             print(f'\r\033[K{text}' if sys.stdout.isatty() else text, end=end, flush=True)
 
+    def starts(cell: nbformat.NotebookNode, cell_index: int) -> None:
+        nonlocal at
+        if cell_index in code:
+            at = cell_index
+            line(f'cell {code.index(at) + 1} of {len(code)}', '')
+
     client = NotebookClient(
-        nb, timeout=CELL_TIMEOUT, kernel_name='python3', coalesce_streams=True,
-        extra_arguments=['--IPKernelApp.log_level=40'],     # no notes on sockets amid the progress
-        resources={'metadata': {'path': str(path.parent)}},
-        on_cell_start=lambda cell, cell_index: line(
-            f'cell {code.index(cell_index) + 1} of {len(code)}' if cell_index in code else '…', ''))
+        nb, timeout=CELL_TIMEOUT, kernel_name='python3', coalesce_streams=True, on_cell_start=starts,
+        extra_arguments=['--IPKernelApp.log_level=50'],     # no notes on sockets amid the progress
+        resources={'metadata': {'path': str(path.parent)}})
     try:
         client.execute()
-    except CellExecutionError as e:
+    except Exception as e:
+        # nbclient turns Ctrl-C into a kernel that is gone; this is where it notes the signal.
+        stopped = getattr(e, 'ename', '') == 'KeyboardInterrupt'
+        if stopped or hasattr(client, '_async_cleanup_kernel_future'):
+            raise KeyboardInterrupt from None
+        if not isinstance(e, CellExecutionError | DeadKernelError | CellTimeoutError):
+            raise
         line('FAILED', '\n')
-        at = next(i for i, c in enumerate(nb.cells) if c.cell_type == 'code' and any(
-            o.output_type == 'error' for o in c.outputs) and 'raises-exception' not in
-            c.metadata.get('tags', []))
-        raise CellFailed(f'{path.relative_to(ROOT)}: cell {code.index(at) + 1} raised {e.ename}: '
-                         f'{e.evalue}\n\n{nb.cells[at].source}') from e
+        what = f'raised {e.ename}: {e.evalue}' if isinstance(e, CellExecutionError) else f'ended it: {e}'
+        raise CellFailed(f'{path.relative_to(ROOT)}: cell {code.index(at) + 1} {what}\n\n'
+                         f'{nb.cells[at].source}') from e
     line(f'{len(code)} cells', '\n')
     return nb
 
