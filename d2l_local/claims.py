@@ -127,6 +127,8 @@ def claim(id: str, sentence: str, *, slow: Callable[[], Any] | None = None,
         raise ValueError('a claim measures either slow=… and fast=…, or value=…, or fact=…')
     how.setdefault('budget', budget())
     if fact is not None:
+        if above is not None or below is not None:
+            raise ValueError('a fact is so or not and takes no bound; value=… takes one')
         bound = 'exactly so'
     else:
         bound = ('time ratio ' if slow else '') + _bound(above, below) + (f' {unit}' if unit else '')

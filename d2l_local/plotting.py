@@ -60,7 +60,7 @@ def _curves(X: Any, Y: Any) -> tuple[list, list]:
     ys = [ys] if one(ys) else list(ys)
     if Y is None:
         return [range(len(y)) for y in ys], ys
-    xs = [X] * len(ys) if one(X) else list(X)
+    xs = [X] * len(ys) if one(X) else list(X) * (len(ys) if len(X) == 1 else 1)
     if len(xs) != len(ys):
         raise ValueError(f'{len(ys)} curves need one x or {len(ys)}, not {len(xs)}')
     return xs, ys
@@ -178,6 +178,8 @@ def _layers(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> list[list
     for _ in depth:
         for a, b in edges:
             depth[b] = max(depth[b], depth[a] + 1)
+    if any(depth[b] <= depth[a] for a, b in edges):
+        raise ValueError('the edges form a cycle, which no drawing from top to bottom can show')
     rows: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
     targets: dict[str, list[str]] = {}
     for a, b in edges:

@@ -2,12 +2,14 @@
 
 Times are in seconds unless a name says otherwise. A *sample* is a loop of calls
 that lasts at least ``sample`` seconds; what is compared is the time per call.
+``tests/instrument.py`` shows how often its intervals and verdicts are right.
 """
 
 import contextlib
 import functools
 import gc
 import math
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,12 +17,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-CLOCKS = {'wall': ('perf_counter', time.perf_counter),
-          'thread': ('thread_time', time.thread_time)}
+CLOCKS = {'wall': time.perf_counter, 'thread': time.thread_time}
 LEVEL = 0.998          # of one interval; about ten looks leave 98% for a whole sequence
 MIN_PAIRS = 10         # the fewest pairs for which an interval of that level exists
 FAIL_PAIRS = 30        # "fails" is red in CI at once, so it takes more evidence than "holds"
 FAIL_SECONDS = 3.0
+SAMPLE = 0.0005        # shorter than the slice of time after which a busy neighbour gets the core,
+SYNC_SAMPLE = 0.005    # but long against the filling and draining of a queue that ``sync`` waits for
+LEAST = 0.05           # seconds for warming up, and again for measuring, before any verdict
+LONGEST = 0.05         # shorter samples are stretched to equal length; longer ones even out
+_order = random.Random()     # its own, so that the reader's random numbers stay as they are
 
 
 class ClockTooCoarse(RuntimeError):
@@ -213,16 +219,15 @@ def _no_gc():
             gc.enable()
 
 
-def _tick(clock: str) -> float:
+def _tick(now: Callable[[], float]) -> float:
     """The smallest step, in seconds, that the clock was seen to make."""
-    name, now = CLOCKS[clock]
-    steps = [time.get_clock_info(name).resolution]
+    steps = []
     for _ in range(5):
         start = last = now()
         while last == start:
             last = now()
         steps.append(last - start)
-    return min(steps[1:]) if min(steps[1:]) > 0 else steps[0]
+    return min(steps)
 
 
 def _sample(f: Callable[[], Any], calls: int, sync: Callable[[], Any] | None,
@@ -236,29 +241,66 @@ def _sample(f: Callable[[], Any], calls: int, sync: Callable[[], Any] | None,
     return (now() - start) / calls
 
 
-def _calibrate(f, sync, now, sample: float) -> int:
-    """The number of calls that last about ``sample`` seconds; it warms up on the way."""
-    calls = 1
-    while True:
-        spent = _sample(f, calls, sync, now) * calls
-        if spent >= sample:
-            return max(1, math.ceil(calls * sample / spent))
-        calls = max(calls + 1, min(calls * 10, math.ceil(1.2 * calls * sample / max(spent, 1e-9))))
+def _round(variants: list[Callable[[], Any]], calls: list[int], sync: Callable[[], Any] | None,
+           now: Callable[[], float]) -> list[float]:
+    """Seconds per call of one sample of each variant, taken in random order.
+
+    Busy neighbours interrupt at regular intervals: any fixed order can fall into step with them.
+    """
+    times = [0.0] * len(variants)
+    for i in _order.sample(range(len(variants)), len(variants)):
+        times[i] = _sample(variants[i], calls[i], sync, now)
+    return times
 
 
-def _check_clock(clock: str, sample: float) -> Callable[[], float]:
+def _counts(times: list[float], sample: float) -> list[int]:
+    """Calls per sample for variants that take ``times`` a call: ``sample`` seconds at least.
+
+    All samples last equally long, as far as whole calls allow: a busy neighbour stretches long
+    samples by another factor than short ones, which would shift the median of their ratio.
+    """
+    least = [math.ceil(sample / t) for t in times]
+    length = min(max(n * t for n, t in zip(least, times, strict=True)), max(sample, LONGEST))
+    return [max(n, round(length / t)) for n, t in zip(least, times, strict=True)]
+
+
+def _calibrate(variants: list[Callable[[], Any]], sync: Callable[[], Any] | None,
+               now: Callable[[], float], sample: float) -> list[int]:
+    """Calls per sample of each variant; it warms up on the way.
+
+    Takes the least of many short loops, since a busy neighbour interrupts the others.
+    """
+    times = []
+    for f in variants:
+        n = 1
+        while (t := min([_sample(f, n, sync, now) for _ in '12'])) * n < sample / 4:
+            n *= 2
+        times.append(t)
+    for _ in range(2):      # the second time with loops that are about equally long
+        if max(times) < LONGEST:
+            calls, rounds, end = _counts(times, sample / 4), [], time.perf_counter() + LEAST / 2
+            while len(rounds) < 5 or time.perf_counter() < end:
+                rounds.append(_round(variants, calls, sync, now))
+            times = np.min(rounds, axis=0).tolist()
+    return _counts(times, sample)
+
+
+def _clock(clock: str, sample: float | None, sync: Any) -> tuple[Callable[[], float], float]:
+    """The clock's function, and the length of a sample, for which it must be fine enough."""
     if clock not in CLOCKS:
         raise ValueError(f"clock must be one of {sorted(CLOCKS)}, not {clock!r}")
-    tick = _tick(clock)
+    sample = sample or (SYNC_SAMPLE if sync else SAMPLE)
+    now = CLOCKS[clock]
+    tick = _tick(now)
     if tick * 100 > sample:
         raise ClockTooCoarse(
             f'the {clock} clock moves in steps of {show_seconds(tick)}: too coarse for samples of '
             f"{show_seconds(sample)}. Use clock='wall' or sample={100 * tick:.2g}.")
-    return CLOCKS[clock][1]
+    return now, sample
 
 
 def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, clock: str = 'wall',
-            budget: float = 0.5, sample: float = 0.005) -> Time:
+            budget: float = 0.5, sample: float | None = None) -> Time:
     """Time per call of ``f``.
 
     Args:
@@ -267,19 +309,19 @@ def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, cloc
         clock: ``'wall'``, or ``'thread'``: CPU time of this thread alone, which busy
             neighbours do not disturb; only for work that runs in the calling thread.
         budget: seconds to spend.
-        sample: least duration of one sample in seconds.
+        sample: least duration of one sample in seconds; 0.0005, or 0.005 with ``sync``.
 
     Returns:
         A :class:`Time`; at least ten samples, however small the budget.
     """
-    now = _check_clock(clock, sample)
+    now, sample = _clock(clock, sample, sync)
     f()
-    calls = _calibrate(f, sync, now, sample)
+    calls = _calibrate([f], sync, now, sample)
     times: list[float] = []
     end = time.perf_counter() + budget
     with _no_gc():
         while len(times) < MIN_PAIRS or time.perf_counter() < end:
-            times.append(_sample(f, calls, sync, now))
+            times += _round([f], calls, sync, now)
     return Time(*median_interval(times), len(times))
 
 
@@ -292,7 +334,8 @@ def arrays(x: Any) -> list[np.ndarray]:
     if hasattr(x, 'asnumpy'):
         x = x.asnumpy()
     elif hasattr(x, 'detach'):
-        x = x.detach().cpu().double().numpy()
+        x = x.detach().cpu()
+        x = (x.double() if x.is_floating_point() else x).numpy()
     return [np.asarray(x)]
 
 
@@ -304,9 +347,13 @@ def check_agreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> N
         raise VariantError(f'the variants return different shapes: {[x.shape for x in xs]} and '
                            f'{[y.shape for y in ys]}. {hint}')
     for x, y in zip(xs, ys, strict=True):
+        if x.dtype.kind not in 'biufc' or y.dtype.kind not in 'biufc':
+            raise VariantError(f'the variants return {x.dtype} and {y.dtype}, which are no numbers: '
+                               'let them return arrays or nothing, or pass agree=False.')
         if not np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=True):
+            gap = np.abs(np.subtract(x, y, dtype=np.result_type(x, y, float)))
             raise VariantError(f'the variants compute different numbers: they differ by up to '
-                               f'{np.max(np.abs(x - y)):.3g}. {hint}')
+                               f'{np.max(gap):.3g}. {hint}')
 
 
 def _first_call(name: str, f: Callable[[], Any]) -> Any:
@@ -319,13 +366,13 @@ def _first_call(name: str, f: Callable[[], Any]) -> Any:
 
 def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | None = None,
           below: float | None = None, sync: Callable[[], Any] | None = None, clock: str = 'wall',
-          agree: bool = True, budget: float = 6.0, sample: float = 0.005) -> Ratio:
+          agree: bool = True, budget: float = 6.0, sample: float | None = None) -> Ratio:
     """How many times the time of ``fast`` a call of ``slow`` takes, as a paired ratio.
 
-    The two variants run in turn (the order alternates), each sample long enough for the
-    clock, so that a slow minute of the machine hits both. Sampling stops when the interval
-    lies on the good side of the bound, when it lies firmly on the bad side, or when the
-    budget ends. Without a bound it spends the whole budget.
+    The two variants run in turn, in random order, each sample long enough for the clock
+    and as long as the other's, so that what disturbs the machine hits both. Sampling stops
+    when the interval lies on the good side of the bound, when it lies firmly on the bad
+    side, or when the budget ends. Without a bound it spends the whole budget.
 
     Args:
         slow, fast: called without arguments.
@@ -338,30 +385,27 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
         VariantError: a variant raised, or the variants compute different numbers.
         ClockTooCoarse: see :func:`measure`.
     """
-    now = _check_clock(clock, sample)
+    now, sample = _clock(clock, sample, sync)
     results = _first_call('slow', slow), _first_call('fast', fast)
     if agree:
         check_agreement(*results)
     del results
     began = time.perf_counter()
-    n_slow, n_fast = (_calibrate(f, sync, now, sample) for f in (slow, fast))
-    slows: list[float] = []
-    fasts: list[float] = []
+    calls = _calibrate([slow, fast], sync, now, sample)
+    pairs: list[list[float]] = []
     look, start = MIN_PAIRS, time.perf_counter()
     with _no_gc():
         while True:
-            order = [(slow, n_slow, slows), (fast, n_fast, fasts)]
-            for f, calls, times in order[::-1] if len(slows) % 2 else order:
-                times.append(_sample(f, calls, sync, now))
+            pairs.append(_round([slow, fast], calls, sync, now))
             spent = time.perf_counter() - start
-            if len(slows) >= look or spent >= budget:
-                look = math.ceil(1.5 * len(slows))
-                value, low, high = median_interval([s / f for s, f in zip(slows, fasts, strict=True)])
+            if (len(pairs) >= look and spent >= LEAST) or spent >= budget:
+                look = math.ceil(1.5 * len(pairs))
+                value, low, high = median_interval([s / f for s, f in pairs])
                 side = bound_side(low, high, above, below)
-                firm = len(slows) >= FAIL_PAIRS and spent >= min(budget, FAIL_SECONDS)
+                firm = len(pairs) >= FAIL_PAIRS and spent >= min(budget, FAIL_SECONDS)
                 if side > 0 or (side < 0 and firm) or spent >= budget:
-                    return Ratio(value, low, high, len(slows), float(np.median(slows)),
-                                 float(np.median(fasts)), time.perf_counter() - began)
+                    return Ratio(value, low, high, len(pairs), *np.median(pairs, axis=0).tolist(),
+                                 time.perf_counter() - began)
 
 
 def bound_side(low: float, high: float, above: float | None, below: float | None) -> int:

@@ -76,7 +76,7 @@ def test_a_senseless_bound(bound):
 @pytest.mark.parametrize('what', [
     {}, {'value': 1}, {'value': 1, 'above': 1, 'below': 2}, {'slow': int, 'above': 1},
     {'fast': int, 'above': 1}, {'fact': True, 'value': 1}, {'slow': int, 'fast': int, 'fact': True},
-    {'value': math.nan, 'above': 1}])
+    {'value': math.nan, 'above': 1}, {'fact': True, 'above': 1}])
 def test_an_incomplete_claim(what):
     with pytest.raises(ValueError):
         claim('a-b', 'S.', **what)
@@ -136,6 +136,20 @@ def test_html_and_data(monkeypatch):
     assert '<y' not in data['text/html']
     again = json.loads(json.dumps(metadata))[claims.METADATA_KEY]
     assert again['verdict'] == 'holds' and again['machine'] and again['id'] == 'a-b'
+
+
+@pytest.mark.parametrize('verdict', claims.VERDICTS)
+def test_every_verdict_as_text_and_as_html(verdict):
+    c = claims.Claim('a-b', 'S <i>', '> 2 µ<s>', verdict, '3 <b>', 'because <u> & "so"', machine='m')
+    assert str(c) == (f'[a-b] S <i>\nbound: > 2 µ<s>\nverdict: {verdict}: because <u> & "so"\n'
+                      'measured: 3 <b>')
+    html = c._html()
+    assert html.startswith('<div') and html.endswith('</div>')
+    assert f'<b>{claims.MARKS[verdict]} {verdict}</b>' in html and claims.COLOURS[verdict] in html
+    assert all(f'&lt;{tag}&gt;' in html for tag in 'isbu') and '&amp; &quot;so&quot;' in html
+    assert len(set(claims.MARKS.values())) == len(set(claims.COLOURS.values())) == len(claims.VERDICTS)
+    bare = claims.Claim('a-b', 'S.', '> 2', verdict, machine='m')
+    assert str(bare).endswith(f'verdict: {verdict}') and 'measured' not in bare._html()
 
 
 def test_it_is_shown_once_in_a_notebook():

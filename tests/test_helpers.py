@@ -64,6 +64,8 @@ def test_digits():
     (([1, 2], [[3, 4], [5, 6]]), [([1, 2], [3, 4]), ([1, 2], [5, 6])]),
     (([[1, 2], [7, 8]], [[3, 4], [5, 6]]), [([1, 2], [3, 4]), ([7, 8], [5, 6])]),
     (([[3, 4], [5, 6]],), [([0, 1], [3, 4]), ([0, 1], [5, 6])]),
+    (([[1, 2]], [[3, 4], [5, 6]]), [([1, 2], [3, 4]), ([1, 2], [5, 6])]),
+    ((np.array([1, 2]), np.array([[3, 4], [5, 6]])), [([1, 2], [3, 4]), ([1, 2], [5, 6])]),
 ])
 def test_plot(args, lines):
     axes = plotting.plot(*args, xlabel='a', ylabel='b', legend=['c', 'd'][:len(lines)])
@@ -95,6 +97,26 @@ def test_a_graph_flows_downward():
     assert all(place[a][1] > place[b][1] for a, b in edges)
     assert len(set(place.values())) == 5         # no two nodes in one place
     assert place['late'][1] == place['sum'][1]   # right above the operation that needs it
+
+
+@pytest.mark.parametrize('edges', [[('a', 'b'), ('b', 'a')], [('a', 'a')],
+                                   [('a', 'b'), ('b', 'c'), ('c', 'b')]])
+def test_a_graph_with_a_cycle_is_refused(edges):
+    with pytest.raises(ValueError, match='cycle'):
+        plotting.graph(dict.fromkeys('abc', 'x'), edges)
+    plt.close('all')
+
+
+def test_layers_of_random_graphs():
+    """Every edge of 50 random graphs goes down, in whatever order the edges come."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        names = [f'n{i}' for i in rng.permutation(12)]
+        edges = [(names[i], names[j]) for i in range(12) for j in range(i + 1, 12) if rng.random() < 0.2]
+        edges = [edges[i] for i in rng.permutation(len(edges))]
+        rows = plotting._layers(sorted(names), edges)
+        row = {n: i for i, r in enumerate(rows) for n in r}
+        assert sorted(row) == sorted(names) and all(row[a] < row[b] for a, b in edges)
 
 
 def test_a_timeline_has_a_row_for_each_lane():

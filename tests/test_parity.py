@@ -68,7 +68,8 @@ def test_accumulator(halves):
 
 
 @pytest.mark.parametrize('args', [([1, 2, 3],), ([1, 2], [3, 4]), ([1, 2], [[3, 4], [5, 6]]),
-                                  ([[1, 2], [7, 8]], [[3, 4], [5, 6]])])
+                                  ([[1, 2], [7, 8]], [[3, 4], [5, 6]]), ([[1, 2]], [[3, 4], [5, 6]]),
+                                  (np.arange(3.0),), (np.arange(2.0), [[3, 4], [5, 6]])])
 def test_plot(halves, args):
     def lines(module):
         _, axes = plt.subplots()

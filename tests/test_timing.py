@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 
 from d2l_local import timing
-from tests.instrument import busy, units_per_call
+from tests.instrument import busy, neighbours, units_per_call
 
 UNITS = units_per_call(70e-6)
 
 
 @pytest.mark.parametrize(('truth', 'bound', 'side'), [(1.0, 1.1, -1), (1.1, 1.3, -1), (2.0, 1.5, 1),
                                                       (10.0, 5.0, 1)])
-def test_known_ratios(truth, bound, side):
+def test_known_ratios(monkeypatch, truth, bound, side):
     """Of ten trials at least nine are right, on the clock that neighbours do not disturb."""
+    monkeypatch.setattr(timing, 'FAIL_SECONDS', 0.0)     # a budget with room, seldom used up
     slow, fast = busy(round(UNITS * truth)), busy(UNITS)
-    found = [timing.ratio(slow, fast, above=bound, clock='thread', budget=0.3) for _ in range(10)]
+    found = [timing.ratio(slow, fast, above=bound, clock='thread', budget=3) for _ in range(10)]
     assert sum(r.low <= truth <= r.high for r in found) >= 9, found
     assert sum(timing.bound_side(r.low, r.high, bound, None) == side for r in found) >= 9, found
     assert all(timing.bound_side(r.low, r.high, bound, None) != -side for r in found), found
@@ -30,13 +31,20 @@ def test_a_variant_is_never_faster_than_itself(clock):
     assert not [r for r in found if r.low > 1.1]
 
 
-def test_the_median_interval_covers_the_median():
-    """2,000 times 40 samples of a skewed distribution: the share must fit the level."""
-    rng = np.random.default_rng(0)
-    for level in (0.9, 0.998):
-        inside = [low <= math.log(2) <= high for _, low, high in (
-            timing.median_interval(list(rng.exponential(size=40)), level) for _ in range(2000))]
-        assert level - 0.02 < np.mean(inside) <= 1
+@pytest.mark.parametrize('level', [0.5, 0.9, 0.998])
+@pytest.mark.parametrize('n', [10, 15, 40])
+def test_the_median_interval_covers_the_median(n, level):
+    """How often it does, for samples of a skewed distribution, is what the binomial law says."""
+    k = max(k for k in range(n // 2 + 1)
+            if sum(math.comb(n, j) for j in range(k)) / 2 ** n <= (1 - level) / 2)
+    exact = 1 - 2 * sum(math.comb(n, j) for j in range(k)) / 2 ** n
+    rng, trials = np.random.default_rng(0), 4000
+    found = [timing.median_interval(list(x), level) for x in rng.exponential(size=(trials, n))]
+    inside = np.mean([low <= math.log(2) <= high for _, low, high in found])
+    assert level <= exact and abs(inside - exact) < 4 * math.sqrt(exact * (1 - exact) / trials) + 1e-9
+
+
+def test_the_median_interval_of_few_values():
     assert timing.median_interval([1.0] * 9)[2] == math.inf     # too few for the default level
     assert timing.median_interval(list(range(10)))[1:] == (0, 9)
 
@@ -96,7 +104,7 @@ def test_a_clock_that_is_too_coarse(monkeypatch):
     def coarse():
         now[0] += 1e-4
         return math.floor(now[0] / 0.0156) * 0.0156
-    monkeypatch.setitem(timing.CLOCKS, 'thread', ('thread_time', coarse))
+    monkeypatch.setitem(timing.CLOCKS, 'thread', coarse)
     with pytest.raises(timing.ClockTooCoarse, match=r"15.6 ms.*clock='wall'"):
         timing.measure(int, clock='thread')
     with pytest.raises(ValueError, match='wall'):
@@ -137,6 +145,65 @@ def test_arrays_of_both_frameworks_are_compared(name):
     timing.check_agreement([one, one], [one, np.array([1.0, 2.0])])
     with pytest.raises(timing.VariantError, match='differ by up to 0.5'):
         timing.check_agreement([one], [two])
+
+
+@pytest.mark.parametrize(('a', 'b', 'says'), [
+    (np.array([True, False]), np.array([True, True]), 'differ by up to 1'),
+    (np.array([1 + 1j]), np.array([1 + 2j]), 'differ by up to 1'),
+    (np.uint8([3]), np.uint8([5]), 'differ by up to 2'),
+    ('one', 'one', 'no numbers'), ({'a': 1}, {'a': 1}, 'no numbers')])
+def test_results_of_other_kinds(a, b, says):
+    with pytest.raises(timing.VariantError, match=says):
+        timing.check_agreement(a, b)
+
+
+def test_complex_tensors_differ_in_their_imaginary_part():
+    torch = pytest.importorskip('torch')
+    with pytest.raises(timing.VariantError, match='differ by up to 1'):
+        timing.check_agreement(torch.tensor([1 + 1j]), torch.tensor([1 + 2j]))
+
+
+def test_a_variant_that_raises_later():
+    """Not at its first call: the error is the variant's own, and nothing is left behind."""
+    count = iter(range(50))
+    with pytest.raises(StopIteration):
+        timing.ratio(lambda: next(count), int, agree=False)
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize(('times', 'sample', 'calls'), [
+    ([1e-4, 1e-4], 0.001, [10, 10]), ([1e-4, 1e-3], 0.001, [10, 1]),
+    ([4e-3, 1e-3], 0.001, [1, 4]),         # the shorter one is repeated for as long
+    ([4e-3, 4.4e-3], 0.005, [2, 2]), ([1.0, 1e-3], 0.001, [1, 50]),    # but not for a second
+    ([1e-3], 0.0055, [6]), ([1e-3, 1e-3], 1.0, [1000, 1000])])
+def test_samples_last_equally_long(times, sample, calls):
+    assert timing._counts(times, sample) == calls
+
+
+def test_the_order_within_a_pair_is_random():
+    """Neither first nor second nor alternating: busy neighbours would fall into step with it."""
+    order = []
+    pairs = [timing._round([lambda: order.append(0), lambda: order.append(1)], [1, 1], None,
+                           timing.CLOCKS['wall']) and order[-2:] for _ in range(200)]
+    assert 50 < pairs.count([0, 1]) < 150 and pairs.count([0, 1]) + pairs.count([1, 0]) == 200
+
+
+def test_the_readers_random_numbers_stay_as_they_are():
+    import random
+    random.seed(0)
+    expected = random.random(), random.random()
+    random.seed(0)
+    found = [random.random()]
+    timing.ratio(int, int, budget=0.01)
+    assert (*found, random.random()) == expected
+
+
+@pytest.mark.parametrize('n', [0, 2])
+def test_neighbours_are_ended(n):
+    with pytest.raises(KeyError), neighbours(n) as group:
+        assert len(group) == n and all(p.poll() is None for p in group)
+        raise KeyError
+    assert all(p.poll() is not None for p in group)
 
 
 def test_an_interrupt_leaves_the_garbage_collector_on():

@@ -88,7 +88,8 @@ def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: di
             said[f'{page} {id}'] = page
             anchor = f' id="said-{id}"'
         c = e.claim
-        figure = c['figure'].split(',')[0].split(' (')[0]
+        decided = c['verdict'] in ('holds', 'fails')
+        figure = c['figure'].split(',')[0].split(' (')[0] if decided else ''
         badge = f'{ledger.MARKS[c["verdict"]]} {figure or c["verdict"]}'
         return (f'<a class="d2l-said"{anchor} href="{e.link(page)}" title="{c["verdict"]}; bound: '
                 f'{ledger.html.escape(c["bound"])}">{words}<span class="d2l-badge '

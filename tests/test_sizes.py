@@ -1,0 +1,163 @@
+"""The two-device experiment fits a small machine: 4 GB, and one GPU or none."""
+
+import ast
+import json
+import sys
+import textwrap
+import weakref
+
+import nbformat
+import pytest
+
+from d2l_local import machine
+from tools.notebooks import ROOT
+
+GB = 10 ** 9
+FOLDER = ROOT / 'chapters' / 'automatic_parallelism'
+NOTEBOOKS = [FOLDER / f'automatic_parallelism{s}_pytorch.ipynb' for s in ('', '_solutions')]
+
+
+@pytest.mark.parametrize('kept', [1, 10, 50, 200])
+@pytest.mark.parametrize('free', [0.25 * GB, GB, 2.72 * 2 ** 30, 3 * 2 ** 30, 4 * GB, 40 * GB])
+def test_side_uses_its_share_of_the_memory_and_not_much_less(free, kept):
+    side = machine.matrix_side(free, kept)
+    assert 4 * side ** 2 * (kept + 1) <= 0.25 * free
+    step = 256 if side >= 256 else 16
+    assert side % step == 0 and side <= 4096
+    assert side == 4096 or 4 * (side + step) ** 2 * (kept + 1) > 0.25 * free
+
+
+def test_sides_of_a_card_with_4_gb():
+    left = 3 * GB         # beside a desktop
+    assert (machine.matrix_side(left, 50), machine.matrix_side(left, 1)) == (1792, 4096)
+    assert machine.matrix_side(4 * GB, 50) == 2048
+    assert machine.matrix_side(4 * GB, 50, itemsize=8) < 2048
+    assert machine.matrix_side(4 * GB, 50, fraction=1.0, largest=10 ** 6) == 4352
+
+
+def test_a_side_that_does_not_exist_is_an_error():
+    with pytest.raises(ValueError, match='keep fewer'):
+        machine.matrix_side(10_000, 50)
+    with pytest.raises(ValueError, match='keep fewer'):
+        machine.matrix_side(-1, 1)
+
+
+def test_free_memory_is_what_the_system_says(monkeypatch):
+    assert 0 < machine.free_memory() <= machine.memory()
+
+    def unreadable(*_):
+        raise FileNotFoundError
+    monkeypatch.setattr(machine.Path, 'read_text', unreadable)
+    pages = {'SC_PAGE_SIZE': 4096, 'SC_AVPHYS_PAGES': 1000, 'SC_PHYS_PAGES': 3000}
+    monkeypatch.setattr(machine.os, 'sysconf', pages.__getitem__, raising=False)
+    assert machine.free_memory() == 4096 * 1000
+
+    def mac(name):
+        return pages[name] if name != 'SC_AVPHYS_PAGES' else unreadable_name()
+
+    def unreadable_name():
+        raise ValueError('unrecognized configuration name')
+    monkeypatch.setattr(machine.os, 'sysconf', mac, raising=False)
+    assert machine.free_memory() == 4096 * 3000 // 2
+    monkeypatch.delattr(machine.os, 'sysconf')
+    assert machine.free_memory() == 2 ** 31
+
+
+def on_paper(side, kept, capacity, rounds=2):
+    """The experiment on tensors without numbers, whose bytes are counted; its peak."""
+    torch = pytest.importorskip('torch')
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Card(TorchDispatchMode):
+        used = peak = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            y = func(*args, **(kwargs or {}))
+            self.used += y.nbytes
+            self.peak = max(self.peak, self.used)
+            weakref.finalize(y, self.free, y.nbytes)
+            if self.used > capacity:
+                raise torch.OutOfMemoryError
+            return y
+
+        def free(self, nbytes):
+            self.used -= nbytes
+
+    with Card() as card:
+        x = torch.rand(side, side, device='meta')
+        for _ in range(rounds):
+            ys = [x.mm(x) for _ in range(kept)]
+        del ys
+    return card.peak
+
+
+@pytest.mark.parametrize('kept', [1, 50])
+def test_the_experiment_fits_a_card_with_4_gb_and_the_usual_sizes_do_not(kept):
+    torch = pytest.importorskip('torch')
+    free = 3 * GB
+    assert on_paper(machine.matrix_side(free, kept), kept, free) <= 0.5 * free
+    with pytest.raises(torch.OutOfMemoryError):
+        on_paper(4000, 50, free, rounds=1)
+    with pytest.raises(torch.OutOfMemoryError):
+        on_paper(4000, 50, 4 * GB)
+
+
+@pytest.mark.parametrize('path', NOTEBOOKS, ids=lambda p: p.stem)
+def test_no_device_is_asked_for_that_need_not_exist(path):
+    """No ``[1]`` on a list of devices, and no list that may be shorter than two."""
+    code = [c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == 'code']
+    for node in ast.walk(ast.parse('\n'.join(code))):
+        if isinstance(node, ast.Subscript) and getattr(node.value, 'id', '') in ('devices', 'xs'):
+            assert ast.unparse(node.slice) in ('0', '-1'), ast.unparse(node)
+    assert 'try_all_gpus' not in '\n'.join(code)
+
+
+# Runs the notebook up to its first claim, under a limit of the system and with faked hardware.
+CHILD = '''
+    import json, os, resource, sys
+    import torch
+    import d2l_local.torch as d2l
+
+    def address_space():
+        pages = open('/proc/self/statm').read().split()[0]
+        return int(pages) * os.sysconf('SC_PAGE_SIZE')
+
+    d2l.devices(2)      # its threads reserve address space that they never use
+    d2l.put(torch.rand(64, 64), d2l.devices(2)[-1]).cpu()
+    limit = {limit}
+    resource.setrlimit(resource.RLIMIT_AS, (address_space() + limit,) * 2)
+    d2l.free_memory = lambda: limit
+    torch.cuda.device_count = lambda: {gpus}
+    if {usual}:
+        [torch.empty(4000, 4000) for _ in range(2 * 51)]
+    names = {{}}
+    for source in json.loads(os.environ['CELLS']):
+        exec(source, names)
+        if 'def together' in source:
+            break
+    print('sizes', len(names['devices']), names['fits'], names['side'])
+'''
+
+
+def experiment(**settings):
+    cells = nbformat.read(NOTEBOOKS[0], as_version=4).cells
+    cells = json.dumps([c.source for c in cells if c.cell_type == 'code'])
+    return machine.run_child(textwrap.dedent(CHILD).format(**settings), CELLS=cells)
+
+
+@pytest.mark.skipif(not sys.platform.startswith('linux'), reason='the limit is kept by Linux')
+@pytest.mark.parametrize('gpus', [0, 1])
+def test_the_notebook_runs_with_4_gb_and_at_most_one_gpu(gpus):
+    pytest.importorskip('torch')
+    out = experiment(limit=4 * GB, gpus=gpus, usual=False)
+    devices, fits, side = map(int, out.split('sizes')[1].split())
+    assert devices == 2
+    assert fits == machine.matrix_side(2 * GB, 50)     # two virtual devices share the memory
+    assert 256 <= side <= fits
+
+
+@pytest.mark.skipif(not sys.platform.startswith('linux'), reason='the limit is kept by Linux')
+def test_the_limit_is_one_that_the_usual_sizes_break():
+    pytest.importorskip('torch')
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        experiment(limit=4 * GB, gpus=0, usual=True)
