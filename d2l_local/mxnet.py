@@ -114,6 +114,7 @@ def profile(work: Callable[[], Any]) -> list[timing.Event]:
     return _events(json.loads(text)['traceEvents'])
 
 
+_NO_WORK = ('DeleteVariable', 'WaitForVar')      # entries of the queue that compute nothing
 _lanes: dict[int, str] = {}      # names of devices by number; only the first dump has them
 
 
@@ -125,7 +126,7 @@ def _events(trace: list[dict]) -> list[timing.Event]:
         front = e['name'].startswith(('MXImperativeInvoke', 'MXInvokeCachedOp'))
         if front and e['ph'] in 'be':
             lane = 'front end'
-        elif e.get('cat') == 'operator' and e['ph'] in 'BE' and e['name'] != 'DeleteVariable':
+        elif e.get('cat') == 'operator' and e['ph'] in 'BE' and e['name'] not in _NO_WORK:
             workers = threads.setdefault(e['pid'], [])
             if e['tid'] not in workers:
                 workers.append(e['tid'])

@@ -1,7 +1,7 @@
 """Clocks, samples, and paired ratios with an interval. Knows no framework.
 
 Times are in seconds unless a name says otherwise. A *sample* is a loop of calls
-that lasts at least ``sample`` seconds; what is compared is the time per call.
+that lasts about ``sample`` seconds; what is compared is the time per call.
 ``tests/instrument.py`` shows how often its intervals and verdicts are right.
 """
 
@@ -254,12 +254,12 @@ def _round(variants: list[Callable[[], Any]], calls: list[int], sync: Callable[[
 
 
 def _counts(times: list[float], sample: float) -> list[int]:
-    """Calls per sample for variants that take ``times`` a call: ``sample`` seconds at least.
+    """Calls per sample for variants that take ``times`` a call: about ``sample`` seconds, or one call.
 
     All samples last equally long, as far as whole calls allow: a busy neighbour stretches long
     samples by another factor than short ones, which would shift the median of their ratio.
     """
-    least = [math.ceil(sample / t) for t in times]
+    least = [max(1, round(sample / t)) for t in times]
     length = min(max(n * t for n, t in zip(least, times, strict=True)), max(sample, LONGEST))
     return [max(n, round(length / t)) for n, t in zip(least, times, strict=True)]
 
@@ -273,7 +273,7 @@ def _calibrate(variants: list[Callable[[], Any]], sync: Callable[[], Any] | None
     times = []
     for f in variants:
         n = 1
-        while (t := min([_sample(f, n, sync, now) for _ in '12'])) * n < sample / 4:
+        while (t := min([_sample(f, n, sync, now) for _ in range(2)])) * n < sample / 4:
             n *= 2
         times.append(t)
     for _ in range(2):      # the second time with loops that are about equally long
@@ -309,7 +309,8 @@ def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, cloc
         clock: ``'wall'``, or ``'thread'``: CPU time of this thread alone, which busy
             neighbours do not disturb; only for work that runs in the calling thread.
         budget: seconds to spend.
-        sample: least duration of one sample in seconds; 0.0005, or 0.005 with ``sync``.
+        sample: duration of one sample in seconds, unless a single call takes longer; 0.0005, or
+            0.005 with ``sync``.
 
     Returns:
         A :class:`Time`; at least ten samples, however small the budget.
