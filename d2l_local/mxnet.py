@@ -96,7 +96,8 @@ def profile(work: Callable[[], Any]) -> list[timing.Event]:
     """What the engine's threads did while ``work`` ran and until they were done.
 
     Lanes: ``front end`` (the calls that issue operators) and one for each device, ``cpu/0`` and
-    so on; a device with several worker threads has several, ``cpu/0 #1`` and so on.
+    so on; a device with several worker threads has several, ``cpu/0 #1`` and so on. An event
+    ``WaitForVar`` is a wait that stands in the queue: leave it out before you compute an overlap.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, 'profile.json')
@@ -114,7 +115,6 @@ def profile(work: Callable[[], Any]) -> list[timing.Event]:
     return _events(json.loads(text)['traceEvents'])
 
 
-_NO_WORK = ('DeleteVariable', 'WaitForVar')      # entries of the queue that compute nothing
 _lanes: dict[int, str] = {}      # names of devices by number; only the first dump has them
 
 
@@ -126,7 +126,7 @@ def _events(trace: list[dict]) -> list[timing.Event]:
         front = e['name'].startswith(('MXImperativeInvoke', 'MXInvokeCachedOp'))
         if front and e['ph'] in 'be':
             lane = 'front end'
-        elif e.get('cat') == 'operator' and e['ph'] in 'BE' and e['name'] not in _NO_WORK:
+        elif e.get('cat') == 'operator' and e['ph'] in 'BE' and e['name'] != 'DeleteVariable':
             workers = threads.setdefault(e['pid'], [])
             if e['tid'] not in workers:
                 workers.append(e['tid'])

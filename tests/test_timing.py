@@ -56,11 +56,14 @@ def test_the_side_of_a_bound(interval, above, below, side):
     assert timing.bound_side(*interval, above, below) == side
 
 
-def test_failing_takes_more_evidence_than_holding():
-    f, g = busy(UNITS), busy(UNITS)
-    holds = timing.ratio(f, g, below=5, clock='thread', budget=1)
-    fails = timing.ratio(f, g, above=5, clock='thread', budget=1)
-    assert holds.pairs < fails.pairs and fails.pairs >= timing.FAIL_PAIRS
+def test_failing_takes_more_evidence_than_holding(monkeypatch):
+    f, how = busy(UNITS), {'clock': 'thread', 'sample': 0.003, 'budget': 20}
+    monkeypatch.setattr(timing, 'FAIL_SECONDS', 0.0)
+    assert timing.ratio(f, f, below=5, **how).pairs < timing.FAIL_PAIRS
+    assert timing.ratio(f, f, above=5, **how).pairs >= timing.FAIL_PAIRS
+    monkeypatch.setattr(timing, 'FAIL_SECONDS', 0.7)
+    holds, fails = timing.ratio(f, f, below=5, **how), timing.ratio(f, f, above=5, **how)
+    assert holds.seconds < fails.seconds and fails.seconds >= 0.7
 
 
 def test_measure():
