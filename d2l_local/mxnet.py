@@ -38,7 +38,7 @@ from d2l_local import claims, timing
 from d2l_local.data import digits
 from d2l_local.machine import describe, machine, no_free_cores, run_child
 from d2l_local.plotting import Animator, graph, plot, set_axes, set_figsize, timeline, use_svg_display
-from d2l_local.timing import Accumulator, overlap, show_seconds
+from d2l_local.timing import Accumulator, critical_path, overlap, show_seconds
 
 npx.set_np()
 
@@ -48,11 +48,12 @@ Benchmark = functools.partial(timing.Benchmark, sync=npx.waitall)
 measure = functools.partial(timing.measure, sync=npx.waitall)
 ratio = functools.partial(timing.ratio, sync=npx.waitall)
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'claim', 'describe',
-           'devices', 'digits', 'graph', 'load_data_digits', 'machine', 'measure', 'no_free_cores',
-           'num_gpus', 'overlap', 'plot', 'profile', 'put', 'ratio', 'run_child', 'set_axes',
-           'set_figsize', 'show_seconds', 'symbol_graph', 'synchronize', 'timeline', 'try_all_gpus',
-           'try_gpu', 'use_svg_display']
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'claim',
+           'critical_path', 'describe', 'devices', 'digits', 'graph', 'load_data_digits',
+           'machine', 'measure', 'no_free_cores', 'num_gpus', 'overlap', 'plot', 'profile',
+           'put', 'ratio', 'run_child', 'set_axes', 'set_figsize', 'show_seconds',
+           'symbol_graph', 'synchronize', 'timeline', 'try_all_gpus', 'try_gpu',
+           'use_svg_display']
 
 
 def claim(id: str, sentence: str, **what: Any) -> claims.Claim:

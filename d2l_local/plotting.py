@@ -121,12 +121,14 @@ class Animator:
 
 
 def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
-             figsize: tuple[float, float] | None = None, title: str | None = None):
+             figsize: tuple[float, float] | None = None, title: str | None = None,
+             path: Sequence[Event] = ()):
     """Draw recorded events as a Gantt chart: a row for each lane, a colour for each name.
 
     Args:
         events: with starts and ends in seconds; the axis starts at the first start.
         lanes: the rows from top to bottom; by default in the order of their first events.
+        path: events to join by a line, such as :func:`d2l_local.timing.critical_path`.
 
     Returns:
         The axes.
@@ -145,6 +147,10 @@ def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
             wide = [width > 0.01 * (last - zero) * size for _, width in bars]
             axes.broken_barh(bars, (row - 0.36, 0.72), facecolor=colour, linewidth=0.5, label=name,
                              edgecolor=['white' if w else colour for w in wide] or None)
+    if path:
+        points = [(t - zero, lanes.index(e.lane)) for e in path for t in (e.start, e.end)]
+        axes.plot([x * size for x, _ in points], [y for _, y in points], color='black', linewidth=2,
+                  linestyle='-', marker='.', label='critical path')
     handles = {label: h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     axes.legend(handles.values(), handles, ncols=min(len(names), 4), loc='lower left',
                 bbox_to_anchor=(0, 1), fontsize=8)

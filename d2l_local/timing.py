@@ -141,6 +141,21 @@ def overlap(events: list[Event], a: str, b: str) -> float:
     return both / min(sum(end - start for start, end in lane) for lane in (first, second))
 
 
+def critical_path(events: list[Event], slack: float = 1e-3) -> list[Event]:
+    """The chain of events that the end of the last one had to wait for, first to last.
+
+    Going back from the event that ends last, each is preceded by the event that ended last
+    before it started, on whatever lane (give or take ``slack`` seconds): in a trace where lanes
+    start what is ready, that is what it waited for.
+    """
+    path = [max(events, key=lambda e: e.end)]
+    while True:
+        before = [e for e in events if e.end <= path[-1].start + slack and e.start < path[-1].start]
+        if not before:
+            return path[::-1]
+        path.append(max(before, key=lambda e: e.end))
+
+
 def show_seconds(t: float) -> str:
     """A time with a unit that suits it and three digits: ``12.3 µs``."""
     for unit, size in (('s', 1.0), ('ms', 1e-3), ('µs', 1e-6)):

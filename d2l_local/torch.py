@@ -23,14 +23,15 @@ from d2l_local.machine import (
     run_child,
 )
 from d2l_local.plotting import Animator, graph, plot, set_axes, set_figsize, timeline, use_svg_display
-from d2l_local.timing import Accumulator, overlap, show_seconds
+from d2l_local.timing import Accumulator, critical_path, overlap, show_seconds
 from d2l_local.virtual import VirtualDevice, VirtualTensor
 
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'claim', 'compiler',
-           'describe', 'devices', 'digits', 'free_memory', 'fx_graph', 'graph', 'load_data_digits',
-           'machine', 'matrix_side', 'measure', 'no_free_cores', 'num_gpus', 'overlap', 'plot',
-           'profile', 'put', 'ratio', 'run_child', 'set_axes', 'set_figsize', 'show_seconds',
-           'synchronize', 'timeline', 'try_all_gpus', 'try_gpu', 'use_svg_display']
+           'critical_path', 'describe', 'devices', 'digits', 'free_memory', 'fx_graph',
+           'graph', 'load_data_digits', 'machine', 'matrix_side', 'measure', 'no_free_cores',
+           'num_gpus', 'overlap', 'plot', 'profile', 'put', 'ratio', 'run_child', 'set_axes',
+           'set_figsize', 'show_seconds', 'synchronize', 'timeline', 'try_all_gpus',
+           'try_gpu', 'use_svg_display']
 
 
 def synchronize(device: torch.device | VirtualDevice | None = None) -> None:

@@ -13,7 +13,7 @@ matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
 
 from d2l_local import data, machine, plotting  # noqa: E402
-from d2l_local.timing import Event, busy, overlap  # noqa: E402
+from d2l_local.timing import Event, busy, critical_path, overlap  # noqa: E402
 
 FREE_OF_FRAMEWORKS = ['claims', 'data', 'machine', 'plotting', 'timing']
 
@@ -136,6 +136,18 @@ def test_overlap():
     assert overlap(events, 'a', 'c') == 0 and overlap(events, 'a', 'a') == 1
     with pytest.raises(ValueError, match=r"no events in the lane 'd'.*\['a', 'b', 'c'\]"):
         overlap(events, 'a', 'd')
+
+
+def test_critical_path():
+    a, b, c = Event('one', 'a', 0, 2), Event('two', 'b', 2, 5), Event('one', 'c', 2, 3)
+    d, e = Event('one', 'd', 5.0004, 6), Event('two', 'e', 5, 5.5)
+    assert critical_path([e, d, c, b, a]) == [a, b, d]      # c and e have slack
+    assert critical_path([c]) == [c]
+    axes = plotting.timeline([a, b, c, d, e], path=[a, b, d])
+    line = [ln for ln in axes.get_lines() if ln.get_label() == 'critical path'][0]
+    plt.close('all')
+    assert list(line.get_ydata()) == [0, 0, 1, 1, 0, 0]
+    assert line.get_xdata()[-1] == 6
 
 
 def test_the_same_figure_has_the_same_bytes(tmp_path):
