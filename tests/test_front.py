@@ -177,6 +177,19 @@ def test_a_broken_notebook_leaves_the_old_pages(planted, monkeypatch):
     assert not (path.parent / 'executed').exists()
 
 
+def test_outputs_of_this_run_are_shown_also_where_prose_was_added(planted, monkeypatch, capsys):
+    path = planted('x + 41')
+    monkeypatch.setattr(book, 'ROOT', path.parent)
+    monkeypatch.setattr(book, 'EXECUTED', path.parent / 'executed')
+    book.run([path], stored=False)
+    nb = nbformat.read(path, as_version=4)
+    nb.cells.insert(1, nbformat.v4.new_markdown_cell('More.'))
+    notebooks.write(path, nb)
+    shown, old = book.run([path], stored=False)
+    assert capsys.readouterr().out.splitlines()[-1].endswith('unchanged') and not old
+    assert shown[path].cells[-1].outputs[0].data['text/plain'] == '42'
+
+
 def test_refresh_of_something_else_is_refused():
     done = subprocess.run([sys.executable, '-m', 'tools.notebooks', 'refresh', 'README.md'], cwd=ROOT,
                           capture_output=True, text=True)

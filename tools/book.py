@@ -54,10 +54,10 @@ def run(paths: list[Path], stored: bool) -> tuple[dict[Path, nbformat.NotebookNo
                 continue
             done.metadata['key'] = key
             notebooks.write(kept, done)
-        for cell, new in zip(nb.cells, done.cells, strict=True) if len(nb.cells) == len(
-                done.cells) else ():
-            if cell.cell_type == 'code':
-                cell.outputs, cell.execution_count = new.outputs, new.execution_count
+        # The prose may have changed since; the code is the same, or the key would differ.
+        ours, theirs = ([c for c in n.cells if c.cell_type == 'code'] for n in (nb, done))
+        for cell, new in zip(ours, theirs, strict=True):
+            cell.outputs, cell.execution_count = new.outputs, new.execution_count
         shown[path] = nb
     if failures:
         sys.exit('\n\n'.join(failures) + '\n\nThe pages were not rebuilt: mend the cells above.')
