@@ -122,13 +122,14 @@ class Animator:
 
 def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
              figsize: tuple[float, float] | None = None, title: str | None = None,
-             path: Sequence[Event] = ()):
+             path: Sequence[Event] | Sequence[Sequence[Event]] = ()):
     """Draw recorded events as a Gantt chart: a row for each lane, a colour for each name.
 
     Args:
         events: with starts and ends in seconds; the axis starts at the first start.
         lanes: the rows from top to bottom; by default in the order of their first events.
-        path: events to join by a line, such as :func:`d2l_local.timing.critical_path`.
+        path: events to join by a line, such as :func:`d2l_local.timing.critical_path`, or several
+            such paths.
 
     Returns:
         The axes.
@@ -147,8 +148,8 @@ def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
             wide = [width > 0.01 * (last - zero) * size for _, width in bars]
             axes.broken_barh(bars, (row - 0.36, 0.72), facecolor=colour, linewidth=0.5, label=name,
                              edgecolor=['white' if w else colour for w in wide] or None)
-    if path:
-        points = [(t - zero, lanes.index(e.lane)) for e in path for t in (e.start, e.end)]
+    for one in ([path] if path and isinstance(path[0], Event) else path):
+        points = [(t - zero, lanes.index(e.lane)) for e in one for t in (e.start, e.end)]
         axes.plot([x * size for x, _ in points], [y for _, y in points], color='black', linewidth=2,
                   linestyle='-', marker='.', label='critical path')
     handles = {label: h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
