@@ -139,7 +139,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
         if path.suffix == '.md':
             text = link_claims(text, ledger.page_name(path), by_id, said)
         changed = put(to, text.replace('<!-- ledger -->', ledger.page(entries, summary)))
-        if changed and path.suffix in ('.yml', '.css'):      # every page shows these
+        if changed and path.suffix in ('.yml', '.css', '.js'):      # every page shows these
             shutil.rmtree(source / '_build', ignore_errors=True)
     for path, nb in shown.items():
         point_back(nb, ledger.page_name(path), said)

@@ -70,7 +70,7 @@ def missing(name: str | None) -> str:
 def key(path: Path, nb: nbformat.NotebookNode) -> str:
     """Changes when a run could give something else: code, helpers, versions, machine."""
     parts = [c.source for c in nb.cells if c.cell_type == 'code']
-    parts += [p.read_text() for p in sorted((ROOT / 'd2l_local').glob('*.py'))]
+    parts += [p.read_text() for p in sorted((ROOT / 'd2l_local').rglob('*.py'))]
     parts += [json.dumps(machine.machine(), sort_keys=True), path.name]
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
