@@ -37,8 +37,28 @@ from mxnet import npx
 from d2l_local import claims, timing
 from d2l_local.data import digits
 from d2l_local.machine import describe, machine, no_free_cores, run_child
-from d2l_local.plotting import Animator, graph, plot, set_axes, set_figsize, timeline, use_svg_display
-from d2l_local.timing import Accumulator, critical_path, overlap, show_seconds
+from d2l_local.mxnet_training import (
+    Residual,
+    accuracy,
+    evaluate_accuracy_gpu,
+    evaluate_accuracy_gpus,
+    load_data_digits,
+    load_data_fashion_mnist,
+    resnet18,
+    sgd,
+    split_batch,
+)
+from d2l_local.plotting import (
+    Animator,
+    graph,
+    plot,
+    progress,
+    set_axes,
+    set_figsize,
+    timeline,
+    use_svg_display,
+)
+from d2l_local.timing import Accumulator, critical_path, gap, overlap, show_seconds
 
 npx.set_np()
 
@@ -48,12 +68,13 @@ Benchmark = functools.partial(timing.Benchmark, sync=npx.waitall)
 measure = functools.partial(timing.measure, sync=npx.waitall)
 ratio = functools.partial(timing.ratio, sync=npx.waitall)
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'claim',
-           'critical_path', 'describe', 'devices', 'digits', 'graph', 'load_data_digits',
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim',
+           'critical_path', 'describe', 'devices', 'digits', 'evaluate_accuracy_gpu',
+           'evaluate_accuracy_gpus', 'gap', 'graph', 'load_data_digits', 'load_data_fashion_mnist',
            'machine', 'measure', 'no_free_cores', 'num_gpus', 'overlap', 'plot', 'profile',
-           'put', 'ratio', 'run_child', 'set_axes', 'set_figsize', 'show_seconds',
-           'symbol_graph', 'synchronize', 'timeline', 'try_all_gpus', 'try_gpu',
-           'use_svg_display']
+           'progress', 'put', 'ratio', 'resnet18', 'run_child', 'set_axes', 'set_figsize', 'sgd',
+           'show_seconds', 'split_batch', 'symbol_graph', 'synchronize', 'timeline',
+           'try_all_gpus', 'try_gpu', 'use_svg_display']
 
 
 def claim(id: str, sentence: str, **what: Any) -> claims.Claim:
@@ -162,25 +183,6 @@ def try_gpu(i: int = 0) -> mx.Context:
 def try_all_gpus() -> list[mx.Context]:
     """All GPUs, or ``[cpu()]`` if there is none (d2l 1.0.3 returns an empty list then)."""
     return [npx.gpu(i) for i in range(num_gpus())] or [npx.cpu()]
-
-
-def accuracy(y_hat: Any, y: Any) -> float:
-    """The number of right predictions.
-
-    Args:
-        y_hat: scores of shape ``(n, classes)``, or predicted classes of shape ``(n,)``.
-        y: true classes of shape ``(n,)``.
-    """
-    if y_hat.ndim > 1 and y_hat.shape[1] > 1:
-        y_hat = y_hat.argmax(axis=1)
-    return float((y_hat.astype('int32') == y.astype('int32')).sum())
-
-
-def load_data_digits(batch_size: int, size: int = 28) -> tuple[mx.gluon.data.DataLoader, ...]:
-    """Iterators over the digits, for training (shuffled) and testing; see :func:`digits`."""
-    train, test = (mx.gluon.data.ArrayDataset(*part) for part in digits(size))
-    return (mx.gluon.data.DataLoader(train, batch_size, shuffle=True),
-            mx.gluon.data.DataLoader(test, batch_size))
 
 
 def symbol_graph(exported: str) -> tuple[dict[str, str], list[tuple[str, str]], list[str]]:

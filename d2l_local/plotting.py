@@ -3,10 +3,12 @@
 Every figure is an SVG with a white ground, legible in a light and in a dark page.
 """
 
+import html
 import io
 import itertools
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +90,17 @@ def plot(X: Any, Y: Any = None, xlabel: str | None = None, ylabel: str | None = 
     return axes
 
 
+def _in_notebook() -> bool:
+    """Whether a notebook shows what is displayed (a terminal's IPython has no kernel)."""
+    from IPython import get_ipython
+    return getattr(get_ipython(), 'kernel', None) is not None
+
+
 class Animator:
-    """A figure that grows while a model trains (d2l's ``Animator``)."""
+    """A figure that grows while a model trains (d2l's ``Animator``).
+
+    It updates its own output and leaves the others of the cell alone: one figure is stored.
+    """
 
     def __init__(self, xlabel: str | None = None, ylabel: str | None = None,
                  legend: Sequence[str] = (), xlim=None, ylim=None, xscale: str = 'linear',
@@ -97,7 +108,8 @@ class Animator:
                  ncols: int = 1, figsize: tuple[float, float] = (5, 3)) -> None:
         use_svg_display()
         self.fig, axes = plt.subplots(nrows, ncols, figsize=figsize)
-        self.axes = np.ravel(axes)
+        plt.close(self.fig)      # else the cell shows it once more at its end
+        self.axes, self._shown = np.ravel(axes), None
         self._config = (xlabel, ylabel, xlim, ylim, xscale, yscale, legend)
         self.fmts, self.X, self.Y = fmts or ('-', '--', '-.', ':'), [], []
 
@@ -115,9 +127,54 @@ class Animator:
         for a, b, fmt in zip(self.X, self.Y, itertools.cycle(self.fmts), strict=False):
             self.axes[0].plot(a, b, fmt)
         set_axes(self.axes[0], *self._config)
-        from IPython import display
-        display.display(self.fig)
-        display.clear_output(wait=True)
+        if _in_notebook():
+            from IPython.display import display
+            if self._shown is None:
+                self._shown = display(self.fig, display_id=True)
+            else:
+                self._shown.update(self.fig)
+
+
+def progress(iterable: Iterable, description: str = '', every: float = 0.2) -> Iterator:
+    """Go through ``iterable`` and show in the notebook how far it is.
+
+    A bar of plain HTML that empties itself when the loop ends, however it ends. Outside a
+    notebook it shows nothing.
+
+    Args:
+        iterable: with or without a length.
+        description: printed before the bar.
+        every: seconds between two updates, at least.
+    """
+    if not _in_notebook():
+        yield from iterable
+        return
+    from IPython.display import display
+    total = len(iterable) if hasattr(iterable, '__len__') else None
+    title, shown, last = html.escape(description), None, time.perf_counter()
+
+    def show(inside: str) -> None:
+        nonlocal shown
+        data = {'text/html': f'<div class="d2l-progress">{inside}</div>', 'text/plain': ''}
+        if shown is None:
+            shown = display(data, raw=True, display_id=True)
+        else:
+            shown.update(data, raw=True)
+
+    def bar(done: int) -> str:
+        if total is None:
+            return f'{title} {done} done'
+        return f'{title} <progress value="{done}" max="{total}"></progress> {done} of {total}'
+
+    show(bar(0))
+    try:
+        for done, item in enumerate(iterable, 1):
+            yield item
+            if time.perf_counter() - last >= every:
+                last = time.perf_counter()
+                show(bar(done))
+    finally:       # also when the loop was left early, or raised
+        show('')
 
 
 def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,

@@ -355,6 +355,12 @@ def arrays(x: Any) -> list[np.ndarray]:
     return [np.asarray(x)]
 
 
+def gap(a: Any, b: Any) -> float:
+    """The largest difference between the numbers in ``a`` and ``b``, on whatever devices they are."""
+    return max(float(np.max(np.abs(x - y), initial=0))
+               for x, y in zip(arrays(a), arrays(b), strict=True))
+
+
 def check_agreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> None:
     """Raise :class:`VariantError` unless ``a`` and ``b`` hold the same numbers."""
     xs, ys = arrays(a), arrays(b)

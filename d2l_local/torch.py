@@ -22,16 +22,26 @@ from d2l_local.machine import (
     no_free_cores,
     run_child,
 )
-from d2l_local.plotting import Animator, graph, plot, set_axes, set_figsize, timeline, use_svg_display
+from d2l_local.plotting import (
+    Animator,
+    graph,
+    plot,
+    progress,
+    set_axes,
+    set_figsize,
+    timeline,
+    use_svg_display,
+)
+from d2l_local.ranks import rank_device, ranks, run_ranks
 from d2l_local.timing import Accumulator, critical_path, overlap, show_seconds
 from d2l_local.virtual import VirtualDevice, VirtualTensor
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'claim', 'compiler',
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'compiler',
            'critical_path', 'describe', 'devices', 'digits', 'free_memory', 'fx_graph',
            'graph', 'load_data_digits', 'machine', 'matrix_side', 'measure', 'no_free_cores',
-           'num_gpus', 'overlap', 'plot', 'profile', 'put', 'ratio', 'run_child', 'set_axes',
-           'set_figsize', 'show_seconds', 'synchronize', 'timeline', 'try_all_gpus',
-           'try_gpu', 'use_svg_display']
+           'num_gpus', 'overlap', 'plot', 'profile', 'progress', 'put', 'rank_device', 'ranks', 'ratio',
+           'resnet18', 'run_child', 'run_ranks', 'set_axes', 'set_figsize', 'show_seconds',
+           'synchronize', 'timeline', 'try_all_gpus', 'try_gpu', 'use_svg_display']
 
 
 def synchronize(device: torch.device | VirtualDevice | None = None) -> None:
@@ -172,6 +182,43 @@ def load_data_digits(batch_size: int, size: int = 28) -> tuple[torch.utils.data.
                    for x, y in digits(size))
     return (torch.utils.data.DataLoader(train, batch_size, shuffle=True),
             torch.utils.data.DataLoader(test, batch_size))
+
+
+class Residual(torch.nn.Module):
+    """Two 3×3 convolutions and a way around them (d2l's ``Residual``).
+
+    Maps ``(n, inputs, h, w)`` to ``(n, outputs, h / strides, w / strides)``. Where the shapes
+    differ, a 1×1 convolution stands on the way around.
+
+    Source: K. He et al., Deep residual learning for image recognition, CVPR, 2016.
+    """
+
+    def __init__(self, inputs: int, outputs: int, strides: int = 1) -> None:
+        super().__init__()
+        nn = torch.nn
+        self.main = nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, strides, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs))
+        same = strides == 1 and inputs == outputs
+        self.around = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, strides)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.main(x) + self.around(x))
+
+
+def resnet18(num_classes: int, in_channels: int = 1, width: int = 64) -> torch.nn.Sequential:
+    """A ResNet-18 for small images (d2l's ``resnet18``): no large kernel, no pooling at the start.
+
+    Args:
+        width: channels of the first stage; each of the three later ones doubles them.
+    """
+    nn, layers = torch.nn, []
+    for stage in range(4):
+        inputs, outputs = width * 2 ** max(0, stage - 1), width * 2 ** stage
+        layers += [Residual(inputs, outputs, 1 if stage == 0 else 2), Residual(outputs, outputs)]
+    return nn.Sequential(
+        nn.Conv2d(in_channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(), *layers,
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8 * width, num_classes))
 
 
 def fx_graph(module: torch.fx.GraphModule) -> tuple[dict[str, str], list[tuple[str, str]], list[str]]:

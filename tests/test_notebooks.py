@@ -55,13 +55,16 @@ def test_nothing_failed_or_leaked_into_the_stored_outputs(name):
 
 @each
 def test_shape(name):
-    sizes = [len(c.source.split('\n')) for c in code(name)]
+    workers = [c for c in code(name) if c.source.startswith('%%worker ')]     # modules of their own
+    cells = [c for c in code(name) if c not in workers]
+    sizes = [len(c.source.split('\n')) for c in cells]
+    assert max([len(c.source.split('\n')) for c in workers], default=0) <= 50
     assert BOOKS[name].cells[0].source.startswith('# ')
     assert max(sizes) <= (40 if is_solution(name) else 25)
     if not is_solution(name):
         assert 10 <= len(sizes) <= 20
         assert statistics.median(sizes) <= 8
-    trees = [ast.parse(re.sub(r'(?m)^[%!].*$', 'pass', c.source)) for c in code(name)]
+    trees = [ast.parse(re.sub(r'(?m)^[%!].*$', 'pass', c.source)) for c in cells]
     with_imports = [i for i, t in enumerate(trees)
                     if any(isinstance(n, ast.Import | ast.ImportFrom) for n in ast.walk(t))]
     assert with_imports == [0], 'one imports cell, the first'

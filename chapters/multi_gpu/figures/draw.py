@@ -1,0 +1,345 @@
+"""Draw the figures of this topic and compute the tables of its first page.
+
+    python chapters/multi_gpu/figures/draw.py
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from matplotlib.patches import FancyBboxPatch, Rectangle
+
+from d2l_local import plotting
+from d2l_local.timing import Event
+
+RATIO = 'https://epochai.org/blog/backward-forward-FLOP-ratio'     # why a step is three forward passes
+PAGE = Path(__file__).parents[1] / 'index.md'
+BLUE, ORANGE, GREEN = plotting.COLOURS[:3]
+LIGHT, WARM, MINT, GREY = '#dbe7f5', '#fbe3d3', '#dcefdd', '#555555'
+
+
+# What the ways of splitting move, from the shapes of the layers.
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a network, after which it can be cut. Numbers are per example.
+
+    Args:
+        parameters: that are learned.
+        work: multiplications with an addition, in the forward pass.
+        inputs: numbers that go into its layers, each array once; 0 if they are the data.
+        output: numbers that leave it.
+    """
+
+    parameters: int
+    work: int
+    inputs: int
+    output: int
+
+
+def lenet() -> list[Block]:
+    """The LeNet of the notebooks, by layers; pooling belongs to the layer before it."""
+    return [Block(20 * 9 + 20, 20 * 9 * 26 ** 2, 0, 20 * 13 ** 2),
+            Block(50 * 20 * 25 + 50, 50 * 20 * 25 * 9 ** 2, 20 * 13 ** 2, 50 * 4 ** 2),
+            Block(800 * 128 + 128, 800 * 128, 800, 128),
+            Block(128 * 10 + 10, 128 * 10, 128, 10)]
+
+
+def resnet18(width: int = 64, side: int = 28) -> list[Block]:
+    """The ResNet-18 of the notebooks, for images with one channel, by residual blocks."""
+    blocks = [Block((9 + 2) * width, 9 * width * side ** 2, 0, width * side ** 2)]
+    channels = width
+    for stage in range(4):
+        for strides in (1 + (stage > 0), 1):
+            before, channels, inputs = channels, width << stage, channels * side ** 2
+            side = -(-side // strides)
+            shortcut = (before + 1) * channels if strides > 1 else 0       # its convolution has a bias
+            weights = 9 * (before + channels) * channels
+            blocks.append(Block(weights + 4 * channels + shortcut,
+                                (weights + (before * channels if shortcut else 0)) * side ** 2,
+                                inputs + channels * side ** 2, channels * side ** 2))
+    return [*blocks, Block((channels + 1) * 10, channels * 10, channels, 10)]
+
+
+NETWORKS = {'LeNet': lenet(), 'ResNet-18': resnet18()}
+
+
+def parameters(blocks: list[Block]) -> int:
+    return sum(b.parameters for b in blocks)
+
+
+def work(blocks: list[Block]) -> int:
+    """Floating-point operations of the forward pass, per example."""
+    return 2 * sum(b.work for b in blocks)
+
+
+def best_cut(blocks: list[Block]) -> tuple[int, float]:
+    """Numbers that cross the cut which divides the work best, and the larger share of the work."""
+    total, cuts = sum(b.work for b in blocks), []
+    for i in range(1, len(blocks)):
+        first = sum(b.work for b in blocks[:i]) / total
+        cuts.append((max(first, 1 - first), blocks[i - 1].output))
+    share, numbers = min(cuts)
+    return numbers, share
+
+
+def size(count: float) -> str:
+    """Bytes in decimal units, three digits."""
+    for unit in ('KB', 'MB', 'GB'):
+        count /= 1000
+        if count < 1000:
+            return f'{number(count)} {unit}'
+    raise ValueError('too large')
+
+
+def number(x: float) -> str:
+    """About three digits, as ``calculator.js`` prints them."""
+    return f'{x:.0f}' if x >= 100 else f'{x:.1f}' if x >= 10 else f'{x:.2f}'
+
+
+def traffic(batches: tuple[int, ...] = (128, 256)) -> str:
+    """The table of what each of two devices sends in a step of training, in float32."""
+    cells = [(n, b) for n in NETWORKS.values() for b in batches]
+    rows = {
+        'network, batch': [f'{name}, {b}' for name in NETWORKS for b in batches],
+        'parameters': [f'{parameters(n):,}' for n, _ in cells],
+        f'[operations of a step]({RATIO})': [f'{number(3 * work(n) * b / 1e9)} GFLOP' for n, b in cells],
+        '**by layer**: activations at one cut, or their gradients': [
+            size(4 * best_cut(n)[0] * b) for n, b in cells],
+        'work of the busier device': [f'{best_cut(n)[1]:.0%}' for n, _ in cells],
+        '**inside layers**: half of the inputs of all layers, and of their gradients': [
+            size(4 * sum(x.inputs for x in n) * b) for n, b in cells],
+        '**by data**: gradients of all parameters': [size(4 * parameters(n)) for n, _ in cells]}
+    lines = ['| ' + ' | '.join([title, *row]) + ' |' for title, row in rows.items()]
+    return '\n'.join([lines[0], '|---' + '|---:' * len(cells) + '|', *lines[1:]])
+
+
+# The cost model of the calculator, once more: index.md has its formulas for the browser.
+
+def calculator(page: str) -> dict:
+    """What a page tells ``calculator.js``."""
+    return json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.S)[1])
+
+
+def scaling(k: int, parameters: float, work: float, batch: float, shared: float, speed: float,
+            bandwidth: float, latency: float, messages: float, even: float, overlap: float,
+            **_: float) -> dict[str, float]:
+    """One step of data-parallel training on ``k`` devices, in seconds (cost model).
+
+    Args:
+        parameters: float32 numbers to add up.
+        work: operations of the forward pass for an example; the backward pass takes twice as many.
+        batch: examples, on all devices if ``shared``, else on each.
+        speed: operations per second that a device reaches.
+        bandwidth, latency: of a link, in bytes per second and seconds.
+        messages: buckets.
+        even: 1 if the links share the load (ring, shares), 0 if one device adds up.
+        overlap: 1 if buckets are sent during the backward pass; the last one never is.
+    """
+    alone = 3 * work * batch / speed
+    compute = alone / k if shared else alone
+    load = 4 * parameters / (k if even else 1)
+    wire = 2 * (k - 1) * (messages * latency + load / bandwidth)
+    hidden = min(2 / 3 * compute, wire * (1 - 1 / messages)) if overlap else 0
+    step = compute + wire - hidden
+    return {'compute': compute, 'wire': wire, 'step': step, 'speedup': k * compute / step,
+            'efficiency': compute / step}
+
+
+def inputs(config: dict) -> dict[str, float]:
+    """The calculator's inputs as it starts, in units without prefixes."""
+    return {i['name']: i['value'] * i.get('scale', 1) for i in config['inputs']}
+
+
+def scaling_table(page: str) -> str:
+    """The calculator's first table, for readers without JavaScript."""
+    config = calculator(page)
+    values, rows, k = inputs(config), [], 1
+    while k <= values['most']:
+        row = scaling(k, **values)
+        rows.append([str(k), *(number(row[c['value']] / c.get('scale', 1)) for c in config['columns'])])
+        k *= 2
+    titles = [f"{c['label']}{', ' + c['unit'] if c.get('unit') else ''}" for c in config['columns']]
+    titles = [f"{config['over']['label']} (cost model)", *titles]
+    return '\n'.join('| ' + ' | '.join(r) + ' |' for r in [titles, ['---:'] * len(titles), *rows])
+
+
+TABLES = {'traffic': lambda page: traffic(), 'scaling': scaling_table}
+
+
+def with_tables(page: str) -> str:
+    """The page with its tables computed anew."""
+    for name, table in TABLES.items():
+        head, _, rest = re.split(rf'(?<=<!-- {name}: computed by figures/draw.py; a test compares -->)'
+                                 rf'(.*?)(?=<!-- end {name} -->)', page, flags=re.S)
+        page = f'{head}\n\n{table(page)}\n\n{rest}'
+    return page
+
+
+# Figures.
+
+def canvas(width, height):
+    """Axes without a frame. A unit is 0.82 inches: so narrow a figure stays legible on a phone."""
+    _, ax = plt.subplots(figsize=(0.82 * width, 0.82 * height))
+    ax.set(xlim=(0, width), ylim=(0, height), position=(0, 0, 1, 1))
+    ax.axis('off')
+    return ax
+
+
+def box(ax, x, y, width, height, text='', fill='white', edge=BLUE, size=9):
+    """A rounded box with its lower left corner at (x, y)."""
+    ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle='round,pad=0,rounding_size=0.05',
+                                facecolor=fill, edgecolor=edge, linewidth=1.2, zorder=2))
+    ax.text(x + width / 2, y + height / 2, text, ha='center', va='center', fontsize=size, zorder=3,
+            linespacing=1.2)
+
+
+def arrow(ax, start, end, style='-|>', colour=GREY, bend=0.0):
+    """An arrow from start to end."""
+    ax.annotate('', end, start, zorder=4, arrowprops={
+        'arrowstyle': style, 'color': colour, 'shrinkA': 0, 'shrinkB': 0, 'linewidth': 1.5,
+        'connectionstyle': f'arc3,rad={bend}'})
+
+
+def splits():
+    """A network of three layers, and below it four examples, split over two devices in three ways."""
+    ax = canvas(5.3, 3.9)
+    fills, edges = (LIGHT, WARM), (BLUE, ORANGE)
+    for x, title, moved in ((0.1, 'by layer', 'activations at\nthe cut, and back\ntheir gradients'),
+                            (1.95, 'inside layers', 'activations of\nevery layer, and\ntheir gradients'),
+                            (3.8, 'by data', 'gradients of\nall parameters,\nonce a step')):
+        ax.text(x + 0.7, 3.7, title, ha='center', va='center', fontsize=10, weight='bold')
+        ax.text(x + 0.7, 0.3, moved, ha='center', va='center', fontsize=8.5, linespacing=1.2)
+    layers = ((1.08, 'layer 1'), (1.78, 'layer 2'), (2.48, 'layer 3'))
+    # By layer: whole layers on one device.
+    for (y, name), device in zip(layers, (0, 0, 1), strict=True):
+        box(ax, 0.1, y, 1.4, 0.42, name, fills[device], edges[device])
+    for y, colour in ((1.5, GREY), (2.2, GREEN)):
+        arrow(ax, (0.8, y), (0.8, y + 0.28), '<|-|>' if colour == GREEN else '-|>', colour)
+    # Inside layers: half of each layer on each device.
+    for i, (y, name) in enumerate(layers):
+        for device in (0, 1):
+            box(ax, 1.95 + 0.74 * device, y, 0.66, 0.42, f'½ of\n{name}', fills[device], edges[device],
+                8.5)
+            if i < 2:
+                arrow(ax, (2.28 + 0.74 * device, y + 0.42), (2.28 + 0.74 * device, y + 0.7))
+        if i < 2:
+            arrow(ax, (2.35, y + 0.45), (2.95, y + 0.67), '<|-|>', GREEN)
+            arrow(ax, (2.95, y + 0.45), (2.35, y + 0.67), '<|-|>', GREEN)
+    # By data: all layers on both devices.
+    for device in (0, 1):
+        for i, (y, name) in enumerate(layers):
+            box(ax, 3.8 + 0.82 * device, y, 0.58, 0.42, name, fills[device], edges[device], 8.5)
+            if i < 2:
+                arrow(ax, (4.09 + 0.82 * device, y + 0.42), (4.09 + 0.82 * device, y + 0.7))
+    for y, _ in layers:
+        arrow(ax, (4.38, y + 0.21), (4.62, y + 0.21), '<|-|>', GREEN)
+    # The examples, below.
+    for x, fill in ((0.1, 'white'), (1.95, 'white'), (3.8, None)):
+        for i in range(4):
+            left = x + 0.09 + 0.33 * i if fill else x + (0.04, 0.32, 0.86, 1.14)[i]
+            ax.add_patch(Rectangle((left, 0.72), 0.22, 0.22, linewidth=1, zorder=2,
+                                   facecolor=fill or fills[i // 2], edgecolor=GREY))
+    for x, text, fill, edge in ((0.1, 'device 0', LIGHT, BLUE), (1.3, 'device 1', WARM, ORANGE)):
+        ax.add_patch(Rectangle((x, 3.12), 0.2, 0.2, facecolor=fill, edgecolor=edge, linewidth=1.2))
+        ax.text(x + 0.28, 3.22, text, fontsize=9, va='center')
+    arrow(ax, (2.5, 3.22), (2.85, 3.22), '<|-|>', GREEN)
+    ax.text(2.95, 3.22, 'what crosses the wire', fontsize=9, va='center')
+    return ax
+
+
+def steps():
+    """The five steps of data parallelism on two devices."""
+    ax = canvas(5.4, 5.05)
+    fills, edges = (LIGHT, WARM), (BLUE, ORANGE)
+
+    def step(y, label, text):
+        ax.text(0.12, y, label, fontsize=12, weight='bold', va='center', color=GREY)
+        ax.text(0.4, y, text, fontsize=9, va='center', linespacing=1.2)
+    box(ax, 2.76, 4.55, 1.9, 0.4, 'batch: 256 examples')
+    step(4.28, '1', 'split the batch')
+    step(3.38, '2', 'forward and\nbackward, with\nall parameters')
+    step(2.35, '3', 'add up all\ngradients')
+    step(1.6, '4', 'give the sum\nto every device')
+    step(0.6, '5', 'update every copy')
+    for d, x in enumerate((2.15, 3.78)):
+        arrow(ax, (3.71, 4.55), (x + 0.75, 4.12), colour=edges[d])
+        box(ax, x, 3.72, 1.5, 0.4, '128 examples', fills[d], edges[d])
+        arrow(ax, (x + 0.75, 3.72), (x + 0.75, 3.5), colour=edges[d])
+        box(ax, x, 2.92, 1.5, 0.58, f'device {d}\nits gradients', fills[d], edges[d])
+        arrow(ax, (x + 0.75, 2.92), (3.71 + (-0.3, 0.3)[d], 2.3), colour=GREEN)
+        arrow(ax, (3.71 + (-0.3, 0.3)[d], 1.9), (x + 0.75, 1.3), colour=GREEN)
+        box(ax, x, 0.88, 1.5, 0.42, 'the same sum', MINT, GREEN)
+        arrow(ax, (x + 0.75, 0.88), (x + 0.75, 0.7), colour=edges[d])
+        box(ax, x, 0.1, 1.5, 0.6, 'the same new\nparameters', fills[d], edges[d])
+    box(ax, 3.06, 1.9, 1.3, 0.4, 'sum: all-reduce', MINT, GREEN)
+    return ax
+
+
+def allreduce():
+    """Three ways to give four devices the sum of their arrays, and what the busiest device sends."""
+    ax = canvas(5.3, 4.0)
+    titles = (('naive', 'device 0 adds up\nand hands out', '(k − 1) n'),
+              ('with shares', 'device i adds up\nshare i for all', '2 (k − 1) n / k'),
+              ('ring', 'shares go round,\ngrowing, then round\nonce more', '2 (k − 1) n / k'))
+    for i, (title, text, sends) in enumerate(titles):
+        x = 0.95 + 1.7 * i
+        ax.text(x, 3.85, title, ha='center', va='center', fontsize=10, weight='bold')
+        ax.text(x, 1.62, text, ha='center', va='center', fontsize=8.5, linespacing=1.2)
+        ax.text(x, 0.58, sends, ha='center', va='center', fontsize=10)
+        corners = [(x - 0.46, 3.3), (x + 0.46, 3.3), (x + 0.46, 2.3), (x - 0.46, 2.3)]
+        near = 0.24
+        for a in range(4):
+            for b in range(4):
+                wanted = {'naive': a == 0 and b > 0, 'with shares': a < b,
+                          'ring': b == (a + 1) % 4}[title]
+                if wanted:
+                    (xa, ya), (xb, yb) = corners[a], corners[b]
+                    length = ((xb - xa) ** 2 + (yb - ya) ** 2) ** 0.5
+                    dx, dy = near * (xb - xa) / length, near * (yb - ya) / length
+                    arrow(ax, (xa + dx, ya + dy), (xb - dx, yb - dy),
+                          '-|>' if title == 'ring' else '<|-|>',
+                          ORANGE if title == 'naive' else GREEN)
+        for d, (cx, cy) in enumerate(corners):
+            busy = title == 'naive' and d == 0
+            box(ax, cx - 0.21, cy - 0.21, 0.42, 0.42, str(d), WARM if busy else LIGHT,
+                ORANGE if busy else BLUE, 10)
+    ax.text(2.65, 0.95, 'The busiest of k devices sends, for an array of n bytes:', ha='center',
+            va='center', fontsize=9)
+    for i, example in enumerate([(3, 15), (1.5, 1.9), (1.5, 1.9)]):
+        ax.text(0.95 + 1.7 * i, 0.2, 'k = 4: {} n\nk = 16: {} n'.format(*example), ha='center',
+                va='center', fontsize=8.5, color=GREY)
+    return ax
+
+
+def overlap():
+    """A step whose all-reduce waits for the end of the backward pass, and one with four buckets."""
+    events, layers, wire = [], 1.5, 1.1
+    for name in ('at the end', 'in buckets'):
+        compute, link = f'{name}: compute', f'{name}: wire'
+        events.append(Event(compute, 'forward', 0, 3))
+        events += [Event(compute, 'backward', 3 + i * layers, 3 + (i + 1) * layers) for i in range(4)]
+        if name == 'at the end':
+            done = 9 + 4 * wire
+            events.append(Event(link, 'all-reduce', 9, done))
+        else:
+            ready = 0.0
+            for i in range(4):
+                start = max(ready, 3 + (i + 1) * layers)
+                ready = start + wire
+                events.append(Event(link, 'all-reduce', start, ready))
+            done = ready
+        events.append(Event(compute, 'update', done, done + 0.6))
+    lanes = [f'{n}: {what}' for n in ('at the end', 'in buckets') for what in ('compute', 'wire')]
+    ax = plotting.timeline(events, lanes, figsize=(5.2, 2.7))
+    ax.set(xlabel='time (a drawing, not a measurement)', xticklabels=[])
+    return ax
+
+
+FIGURES = {'splits': splits, 'steps': steps, 'allreduce': allreduce, 'overlap': overlap}
+
+if __name__ == '__main__':
+    print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')
+    PAGE.write_text(with_tables(PAGE.read_text()))

@@ -1,0 +1,145 @@
+"""Ranks of torch.distributed: processes on this machine, one for each device."""
+
+import datetime
+import multiprocessing
+import os
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from d2l_local import cluster, links, machine
+
+# What a rank finds already imported. No rank waits for these, and none of them starts a thread.
+PRELOAD = ('d2l_local.torch', 'sklearn.datasets', 'torch.distributed', 'torch.distributed.fsdp',
+           'torch.nn.parallel')
+LOOPBACK = {'linux': 'lo', 'darwin': 'lo0'}
+
+
+def ranks(k: int, patience: float = 10.0, port: int | None = None,
+          network: links.Network | None = None, **environment: str) -> cluster.Ranks:
+    """Start ``k`` ranks that have joined one process group; ``run`` calls a function in all.
+
+    With a GPU for each of at least two ranks, a rank has one and they talk by NCCL. Else they
+    compute on the CPU, share its cores evenly, and talk by Gloo on the loopback interface.
+    A group of one rank is the honest baseline: it has all the cores.
+
+    Args:
+        patience: seconds that a rank waits for the others in a collective operation, and at the
+            start, before it raises.
+        port, environment: as for :class:`d2l_local.cluster.Ranks`.
+        network: of at least ``k`` hosts. Each rank then lives in a host of its own, and what it
+            sends goes over that host's link.
+
+    Raises:
+        cluster.ClusterError: see there.
+    """
+    if network is not None:
+        group = HostRanks(network, k, **environment)
+    else:
+        if sys.platform in LOOPBACK:
+            environment.setdefault('GLOO_SOCKET_IFNAME', LOOPBACK[sys.platform])
+        group = cluster.Ranks(k, PRELOAD, port, **environment)
+    group.run(join, patience, max(1, machine.cores() // k), timeout=patience + 50)
+    return group
+
+
+class HostRanks(cluster.Ranks):
+    """Ranks in the hosts of a :class:`d2l_local.links.Network`, one in each.
+
+    They start anew, so each imports PyTorch for itself: some seconds for eight of them.
+    """
+
+    def __init__(self, network: links.Network, ranks: int, **environment: str) -> None:
+        if not 1 <= ranks <= len(network.addresses):
+            raise ValueError(f'{ranks} ranks do not fit on {len(network.addresses)} hosts')
+        self.port, self.world = 29500, str(ranks)       # nobody else listens in these hosts
+        self.folder, self.members = cluster.new_folder(), []
+        self._stop = weakref.finalize(self, cluster._stop_ranks, self.members, self.folder)
+        shared = {'WORLD_SIZE': self.world, 'LOCAL_WORLD_SIZE': '1', 'LOCAL_RANK': '0',
+                  'MASTER_ADDR': network.addresses[0], 'MASTER_PORT': str(self.port),
+                  'GLOO_SOCKET_IFNAME': network.interface}
+        try:
+            for i in range(ranks):
+                own = {**shared, 'RANK': str(i), **environment}
+                self.members.append(cluster._Rank(_Host(network, i), i, own, self.folder))
+        except BaseException:
+            self.stop()
+            raise
+
+
+class _Host:
+    """What multiprocessing calls a context: makes processes, here in one host of a network."""
+
+    Pipe = staticmethod(multiprocessing.Pipe)
+
+    def __init__(self, network: links.Network, host: int) -> None:
+        self.network, self.host = network, host
+
+    def Process(self, target: Callable, args: tuple) -> '_HostProcess':
+        return _HostProcess(self.network, self.host, *args)
+
+
+class _HostProcess:
+    """A process in a host, with the part of ``multiprocessing.Process`` that a rank needs."""
+
+    def __init__(self, network: links.Network, host: int, *args: Any) -> None:
+        *self.pipes, environment, out, log = args
+        root = str(Path(__file__).resolve().parent.parent)
+        code = (f'import sys; sys.path.insert(0, {root!r})\n'
+                'from multiprocessing.connection import Connection\n'
+                'from d2l_local import cluster\n'
+                f'cluster._serve(*map(Connection, {[p.fileno() for p in self.pipes]}), '
+                f'{environment!r}, {out!r}, {log!r})')
+        self.command, self.log = network.command(host, [sys.executable, '-c', code]), log
+
+    def start(self) -> None:
+        with open(self.log, 'ab') as log:
+            self.program = subprocess.Popen(
+                self.command, pass_fds=[p.fileno() for p in self.pipes], stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, start_new_session=True)
+        self.sentinel = os.pidfd_open(self.program.pid)     # becomes readable when it ends
+        self.kill = self.program.kill
+
+    @property
+    def exitcode(self) -> int | None:
+        return self.program.poll()
+
+    def join(self, timeout: float | None = None) -> None:
+        try:
+            self.program.wait(timeout)
+        except subprocess.TimeoutExpired:
+            pass
+
+    def close(self) -> None:
+        os.close(self.sentinel)
+
+
+def run_ranks(function: str | Callable, k: int, *args: Any, timeout: float = 120.0,
+              **how: Any) -> list:
+    """Call a function in ``k`` new ranks; the results in rank order. ``how``: see :func:`ranks`."""
+    with ranks(k, **how) as group:
+        return group.run(function, *args, timeout=timeout)
+
+
+def join(patience: float, threads: int) -> None:
+    """Called in each rank: take a device or a share of the cores, and join the group."""
+    torch.set_num_threads(threads)
+    here = int(os.environ['LOCAL_WORLD_SIZE'])
+    backend = 'gloo'
+    if torch.cuda.device_count() >= max(2, here):
+        torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
+        backend = 'cpu:gloo,cuda:nccl'
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=patience))
+
+
+def rank_device() -> torch.device:
+    """The device of this rank: its GPU if the group talks by NCCL, else the CPU, as outside a rank."""
+    if dist.is_initialized() and 'nccl' in dist.get_backend():
+        return torch.device('cuda', torch.cuda.current_device())
+    return torch.device('cpu')

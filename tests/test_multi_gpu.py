@@ -1,0 +1,358 @@
+"""Training on several devices: batches, accuracy, ResNet-18, data from the network, progress."""
+
+import gzip
+import hashlib
+import http.server
+import subprocess
+import sys
+import textwrap
+import threading
+
+import nbformat
+import numpy as np
+import pytest
+from nbclient import NotebookClient
+
+from d2l_local import data, machine, plotting
+from tools import notebooks
+
+
+@pytest.fixture
+def m():
+    if machine.machine()['mxnet'] is None:
+        pytest.skip('mxnet is not installed')
+    from d2l_local import mxnet as half
+    return half
+
+
+def numbers(n):
+    from mxnet import np as mnp
+    return mnp.arange(2 * n).reshape(n, 2), mnp.arange(n)
+
+
+@pytest.mark.parametrize('k', [1, 2, 3])
+def test_parts_of_a_batch_are_equal_and_in_order(m, k):
+    X, y = numbers(6)
+    devices = m.devices(k)
+    Xs, ys = m.split_batch(X, y, devices)
+    assert [part.ctx for part in Xs] == [part.ctx for part in ys] == devices
+    assert [len(part) for part in Xs] == [6 // k] * k
+    assert sum((part.tolist() for part in ys), []) == y.tolist()
+    assert sum((part.tolist() for part in Xs), []) == X.tolist()
+
+
+@pytest.mark.parametrize(('n', 'k', 'sizes'), [
+    (7, 2, [3, 4]), (5, 3, [1, 2, 2]), (1, 3, [1]), (3, 3, [1, 1, 1])])
+def test_uneven_parts_leave_out_devices_without_any(m, n, k, sizes):
+    X, y = numbers(n)
+    Xs, ys = m.split_batch(X, y, m.devices(k), even=False)
+    assert [len(part) for part in Xs] == sizes
+    assert sum((part.tolist() for part in ys), []) == y.tolist()
+
+
+@pytest.mark.parametrize(('n', 'labels', 'devices', 'says'), [
+    (5, 5, (0, 1), 'a batch of 5 examples cannot be split evenly over 2 devices: make the batch a mult'),
+    (1, 1, (0, 1), 'a batch of 1 examples cannot be split evenly'),
+    (0, 0, (0, 1), 'a batch of 0 examples'),
+    (4, 4, (0, 0), 'a device is listed twice'),
+    (4, 4, (), 'at least one device'),
+    (4, 3, (0, 1), 'there are 4 examples but 3 labels')])
+def test_a_batch_that_cannot_be_split(m, n, labels, devices, says):
+    from mxnet import npx
+    with pytest.raises(ValueError, match=says):
+        m.split_batch(numbers(n)[0], numbers(labels)[1], [npx.cpu(i) for i in devices])
+
+
+def test_sgd_writes_in_place(m):
+    from mxnet import autograd
+    from mxnet import np as mnp
+    p = mnp.array([1.0, 2.0])
+    p.attach_grad()
+    with autograd.record():
+        total = (p * mnp.array([4.0, 8.0])).sum()
+    total.backward()
+    same = p
+    m.sgd([p], 0.5, 4)
+    assert same.tolist() == [0.5, 1.0]
+
+
+@pytest.mark.parametrize('k', [1, 2, 3])
+def test_accuracy_is_the_same_on_any_number_of_devices(m, k):
+    """297 examples, which 2 does not divide; and a last batch smaller than the devices."""
+    from mxnet import np as mnp
+    (_, _), (X, y) = m.digits(8)
+    scores = mnp.array(X.reshape(len(X), -1)[:, :10])
+    batches = [(mnp.array(X[a:b]), mnp.array(y[a:b])) for a, b in ((0, 200), (200, 296), (296, 297))]
+
+    def net(x):
+        return x.reshape(len(x), -1)[:, :10]
+    expected = float((scores.asnumpy().argmax(1) == y).mean())
+    assert m.evaluate_accuracy_gpus(net, batches, devices=m.devices(k)) == pytest.approx(expected)
+    assert m.evaluate_accuracy_gpu(net, batches, m.devices(k)[-1]) == pytest.approx(expected)
+
+
+def test_accuracy_asks_a_network_where_it_is(m):
+    from mxnet.gluon import nn
+    devices = m.devices(2)
+    net = nn.Dense(10)
+    net.initialize(ctx=devices)
+    seen = []
+
+    def split(X, y, where):
+        seen.append(where)
+        return m.split_batch(X, y, where)
+    X, y = numbers(4)
+    batch = [(X.astype('float32'), y)]
+    both = m.evaluate_accuracy_gpus(net, batch, split)
+    assert seen == [devices] and both == m.evaluate_accuracy_gpu(net, batch)
+
+
+def test_resnet18(m):
+    """17 convolutions and a dense layer on the main path, three more in shortcuts; 11 M parameters."""
+    from mxnet import np as mnp
+    net = m.resnet18(10)
+    net.initialize()
+    assert net(mnp.zeros((2, 1, 28, 28))).shape == (2, 10)
+    shapes = {n: p.shape for n, p in net.collect_params().items()}
+    kernels = [s for n, s in shapes.items() if n.endswith('weight') and len(s) == 4]
+    assert len(kernels) == 20 and kernels[0] == (64, 1, 3, 3)
+    learned = sum(np.prod(s) for n, s in shapes.items() if 'running' not in n)
+    assert 11.1e6 < learned < 11.3e6
+    small = m.resnet18(7, width=4)
+    small.initialize()
+    small.hybridize()
+    assert small(mnp.zeros((3, 1, 16, 16))).shape == (3, 7)
+
+
+def test_resnet18_has_the_parameters_of_d2l(m):
+    pytest.importorskip('d2l')
+    from d2l import mxnet as theirs
+    from mxnet import np as mnp
+    counts = []
+    for net in (m.resnet18(10), theirs.resnet18(10)):
+        net.initialize()
+        net(mnp.zeros((1, 1, 28, 28)))
+        counts.append(sorted(p.shape for p in net.collect_params().values()))
+    assert counts[0] == counts[1]
+
+
+def test_a_residual_block_adds_its_input(m):
+    from mxnet import np as mnp
+    block = m.Residual(3)
+    block.initialize()
+    block.body[-1].gamma.initialize(init='zeros', force_reinit=True)     # so the body gives 0
+    X = mnp.random.normal(size=(2, 3, 6, 6))
+    assert bool((block(X) == mnp.maximum(X, 0)).all())
+    wider = m.Residual(6, use_1x1conv=True, strides=2)
+    wider.initialize()
+    assert wider(X).shape == (2, 6, 3, 3)
+
+
+# ---- Fashion-MNIST, from a server of our own
+
+FILES = {'train-images-idx3-ubyte.gz': (6, True), 'train-labels-idx1-ubyte.gz': (6, False),
+         't10k-images-idx3-ubyte.gz': (3, True), 't10k-labels-idx1-ubyte.gz': (3, False)}
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    """A server that has small files in place of the real ones, and counts what is asked for."""
+    content, asked = {}, []
+    for name, (n, image) in FILES.items():
+        body = np.arange(n * 784 if image else n, dtype='uint32').astype('uint8')
+        content[name] = gzip.compress(bytes(16 if image else 8) + body.tobytes(), mtime=0)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            name = self.path.rsplit('/', 1)[-1]
+            asked.append(name)
+            self.send_response(200)
+            self.send_header('Content-Length', str(len(content[name]) + self.server.lies))
+            self.end_headers()
+            self.wfile.write(content[name])
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+    server.lies, server.asked, server.content = 0, asked, content
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    monkeypatch.setattr(data, 'FASHION_MNIST', f'http://127.0.0.1:{server.server_port}/some/folder/')
+    monkeypatch.setattr(data, 'FASHION_MNIST_SHA1',
+                        {name: hashlib.sha1(c).hexdigest() for name, c in content.items()})
+    monkeypatch.setenv('D2L_DATA', str(tmp_path / 'cache'))
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_fashion_mnist_is_downloaded_once(server, tmp_path):
+    (x, y), (x_test, y_test) = data.fashion_mnist()
+    assert x.shape == (6, 1, 28, 28) and x.dtype == 'uint8' and x_test.shape == (3, 1, 28, 28)
+    assert y.tolist() == list(range(6)) and y.dtype == 'int32' and y_test.tolist() == [0, 1, 2]
+    assert x.reshape(-1)[:3].tolist() == [0, 1, 2]
+    assert sorted(server.asked) == sorted(FILES)
+    data.fashion_mnist()
+    assert len(server.asked) == 4
+    file = tmp_path / 'cache' / 'train-labels-idx1-ubyte.gz'
+    file.write_bytes(file.read_bytes()[:-1])          # damaged on the disk: fetched again
+    assert data.fashion_mnist()[0][1].tolist() == list(range(6))
+    assert len(server.asked) == 5
+    assert sorted(f.name for f in (tmp_path / 'cache').iterdir()) == sorted(FILES)
+
+
+def test_a_wrong_file_is_refused_and_leaves_nothing(server, tmp_path):
+    server.content['train-images-idx3-ubyte.gz'] = b'<html>please log in</html>'
+    with pytest.raises(ConnectionError, match='is not the file that was expected: its SHA-1 is'):
+        data.fashion_mnist()
+    assert not list(tmp_path.rglob('*.*'))
+
+
+def test_a_download_that_is_cut_off_leaves_nothing(server, tmp_path):
+    server.lies = 100                                  # promises more than it sends
+    with pytest.raises(ConnectionError, match='could not be downloaded.*use the digits'):
+        data.fashion_mnist()
+    assert not list(tmp_path.rglob('*.*'))
+
+
+def test_without_a_network(monkeypatch, tmp_path):
+    monkeypatch.setattr(data, 'FASHION_MNIST', 'http://127.0.0.1:9/')     # nobody listens there
+    with pytest.raises(ConnectionError, match=r'train-images-idx3-ubyte.gz could not be downloaded'):
+        data.fashion_mnist(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_write_leaves_nothing(server, monkeypatch, tmp_path):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+    monkeypatch.setattr(data.os, 'replace', interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        data.fashion_mnist()
+    assert not list(tmp_path.rglob('*.*'))
+
+
+@pytest.mark.parametrize(('variable', 'folder'), [
+    ({'D2L_DATA': '/a/b'}, '/a/b'), ({'XDG_CACHE_HOME': '/c'}, '/c/d2l_local'),
+    ({'HOME': '/h', 'D2L_DATA': '', 'XDG_CACHE_HOME': ''}, '/h/.cache/d2l_local')])
+def test_the_cache_folder(monkeypatch, variable, folder):
+    for name in ('D2L_DATA', 'XDG_CACHE_HOME'):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variable.items():
+        monkeypatch.setenv(name, value)
+    assert data.cache_folder().as_posix() == folder
+
+
+def test_batches_of_fashion_mnist(m, server):
+    train, test = m.load_data_fashion_mnist(4)
+    sizes = [(X.shape, y.shape, str(X.dtype), str(y.dtype)) for X, y in train]
+    assert sizes == [((n, 1, 28, 28), (n,), 'float32', 'int32') for n in (4, 2)]
+    X, y = next(iter(test))
+    assert y.tolist() == [0, 1, 2] and float(X.max()) == 1.0
+    X, _ = next(iter(m.load_data_fashion_mnist(4, resize=14)[1]))
+    assert X.shape == (3, 1, 14, 14) and X.dtype == 'float32'
+
+
+def test_resize():
+    images = np.random.default_rng(0).integers(0, 256, (2, 1, 28, 28)).astype('uint8')
+    assert data.resize(images).max() <= 1 and data.resize(images).dtype == 'float32'
+    np.testing.assert_allclose(data.resize(images, 28), images / np.float32(255))
+    halves = images.reshape(2, 1, 14, 2, 14, 2).mean((3, 5)) / 255     # a centre lies between 2 × 2
+    np.testing.assert_allclose(data.resize(images, 14), halves, rtol=1e-5)
+    constant = np.full((1, 1, 28, 28), 51, 'uint8')
+    np.testing.assert_allclose(data.resize(constant, 96), 0.2, rtol=1e-5)
+    assert data.resize(images, 96).shape == (2, 1, 96, 96)
+
+
+# ---- progress and live figures
+
+def test_progress_is_silent_outside_a_notebook(capfd):
+    assert list(plotting.progress(range(5), 'work')) == list(range(5))
+    assert list(plotting.progress(iter('ab'))) == ['a', 'b']
+    assert capfd.readouterr() == ('', '')
+
+
+class Watching(NotebookClient):
+    """Runs a notebook and keeps every state of what is displayed."""
+
+    bars = None
+
+    def process_message(self, msg, cell, cell_index):
+        if self.bars is not None and msg['msg_type'] in ('display_data', 'update_display_data'):
+            self.bars.append(msg['content']['data']['text/html'])
+        return super().process_message(msg, cell, cell_index)
+
+
+def run_cell(source, bars=None, **options):
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(textwrap.dedent(source))])
+    client = Watching(nb, timeout=60, kernel_name='python3', **options)
+    client.bars = bars
+    client.execute()
+    return nb
+
+
+def test_progress_leaves_no_text_and_an_empty_bar():
+    nb = run_cell('''
+        import time
+        from d2l_local.plotting import progress
+        for i in progress(range(4), 'a <long> loop', every=0.01):
+            time.sleep(0.02)
+        for i in progress(iter(range(9)), 'left early'):
+            if i == 2:
+                break
+    ''')
+    outputs = nb.cells[0].outputs
+    assert [o.output_type for o in outputs] == ['display_data'] * 2
+    assert [dict(o.data) for o in outputs] == 2 * [
+        {'text/html': '<div class="d2l-progress"></div>', 'text/plain': ''}]
+
+
+def test_progress_shows_how_far_it_is_and_is_emptied_by_an_error():
+    bars = []
+    nb = run_cell('''
+        from d2l_local.plotting import progress
+        for i in progress(range(4), 'a <long> loop', every=0):
+            if i == 3:
+                raise RuntimeError('stop')
+    ''', allow_errors=True, bars=bars)
+    bar, error = nb.cells[0].outputs
+    assert error.ename == 'RuntimeError'
+    assert bar.data['text/html'] == '<div class="d2l-progress"></div>'
+    assert bars[0] == ('<div class="d2l-progress">a &lt;long&gt; loop '
+                       '<progress value="0" max="4"></progress> 0 of 4</div>')
+    assert [b.split('value="')[1][0] for b in bars[:4]] == ['0', '1', '2', '3'] and len(bars) == 5
+
+
+def test_an_animated_curve_is_one_figure_beside_the_bar():
+    nb = run_cell('''
+        from d2l_local.plotting import Animator, progress
+        animator = Animator('epoch', 'accuracy')
+        for epoch in progress(range(3), 'training', every=0):
+            animator.add(epoch, epoch ** 2)
+    ''')
+    kinds = [sorted(o.data) for o in nb.cells[0].outputs]
+    assert kinds == [['text/html', 'text/plain'], ['image/svg+xml', 'text/plain']]
+
+
+def test_nbval_compares_neither_the_bar_nor_the_figure(tmp_path):
+    """nbval sees the beginning of a bar only; what is stored is its end."""
+    nb = run_cell('''
+        from d2l_local.plotting import Animator, progress
+        animator = Animator('epoch', 'accuracy')
+        for epoch in progress(range(3), 'training', every=0):
+            animator.add(epoch, epoch ** 2)
+        print('done')
+    ''')
+    notebooks.normalise(nb)
+    path = tmp_path / 'bar.ipynb'
+    for text, status in (('done', 0), ('something else', 1)):
+        nb.cells[0].outputs[-1].text = text + '\n'
+        nbformat.write(nb, path)
+        done = subprocess.run(
+            [sys.executable, '-m', 'pytest', '-q', '-p', 'tests.notebook_plugin',
+             '-p', 'no:cacheprovider', '--nbval', '--nbval-current-env',
+             '--nbval-sanitize-with', str(notebooks.SANITISE),
+             '--rootdir', str(notebooks.ROOT), str(path)],
+            cwd=notebooks.ROOT, capture_output=True, text=True, timeout=120)
+        assert done.returncode == status, done.stdout
