@@ -24,7 +24,7 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = ''.join(f'<th>{html.escape(h)}</th>' for h in self.headings)
+        head = ''.join(f'<th>{html.escape(h)}</th>' if h else '<td></td>' for h in self.headings)
         body = ''.join('<tr><th scope="row">' + html.escape(r[0]) + '</th>'
                        + ''.join(f'<td>{html.escape(c)}</td>' for c in r[1:]) + '</tr>\n'
                        for r in self.rows)
