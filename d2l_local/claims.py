@@ -20,6 +20,7 @@ VERDICTS = ('holds', 'fails', 'undecided', 'not testable here')
 MARKS = {'holds': '✓', 'fails': '✗', 'undecided': '?', 'not testable here': '–'}
 COLOURS = {'holds': '#2e7d32', 'fails': '#c62828', 'undecided': '#b26a00',
            'not testable here': '#616161'}
+ASK_AGAIN = 6         # times to ask whether a condition still holds before a claim may fail
 _seen: dict[str, str] = {}
 
 
@@ -153,8 +154,10 @@ def claim(id: str, sentence: str, *, slow: Callable[[], Any] | None = None,
         if not side:
             reason = ('the machine is too noisy, or the calls take too long, '
                       f"for a verdict within {how['budget']:g} s")
-        if side <= 0 and callable(unless) and (now := unless()):
-            verdict, reason = 'not testable here', now     # the condition ended while we measured
+    if verdict in ('fails', 'undecided') and callable(unless):
+        # The condition may have ended while we measured, and come back since: ask more than once.
+        if now := next(filter(None, (unless() for _ in range(ASK_AGAIN))), None):
+            verdict, reason = 'not testable here', now
     passing = verdict == 'undecided' or (callable(unless) and bool(reason))
     return _show(Claim(id, sentence, bound, verdict, figure, reason, passing,
                        round(time.perf_counter() - began, 2)))

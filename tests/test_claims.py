@@ -160,3 +160,15 @@ def test_it_is_shown_once_in_a_notebook():
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     outputs = NotebookClient(nb, kernel_name='python3').execute().cells[0].outputs
     assert [o.metadata[claims.METADATA_KEY]['id'] for o in outputs] == ['a-b', 'a-c']
+
+
+@pytest.mark.parametrize('what', [{'value': 1.0, 'above': 2}, {'fact': False}])
+def test_a_condition_that_ended_meanwhile_is_no_refutation(what):
+    answers = iter(['', '', 'busy'] + [''] * 9)
+    c = claims.claim('a-meanwhile', 'A sentence.', unless=lambda: next(answers), **what)
+    assert (c.verdict, c.reason, c.passing) == ('not testable here', 'busy', True)
+
+
+@pytest.mark.parametrize('what', [{'value': 1.0, 'above': 2}, {'fact': False}])
+def test_a_refutation_while_the_condition_holds_stands(what):
+    assert claims.claim('a-refuted', 'A sentence.', unless=lambda: '', **what).verdict == 'fails'
