@@ -31,6 +31,8 @@ NEWUSER, NEWNET = 0x10000000, 0x40000000    # flags of unshare(2)
 QUEUE = 4_000_000      # bytes that wait at a link before packets are lost
 BURST = 32_000         # bytes that may pass at once; the rate holds beyond them
 START = 30.0           # seconds until a network must be up
+WINDOW = 200           # packets that a connection sends before the first answer
+WAITING = 32768        # bytes of a connection that wait in its own host's queue
 TOOLS = {'ip': 'iproute2', 'tc': 'iproute2', 'nsenter': 'util-linux'}
 
 
@@ -40,6 +42,10 @@ class LinkError(RuntimeError):
 
 class Network:
     """Hosts at a switch, gone with the block, with an error, and with the process that made them.
+
+    Connections start at full speed, and keep the queue of their own host short: else the answers
+    to what comes in would wait there behind what goes out, and a link that is used in both
+    directions at once would be slow in each.
 
     One process holds all of it and ends with this one, even if that is killed. Make the network
     in a thread that lives as long as it, such as the main one: Linux ends a process when the
@@ -224,6 +230,13 @@ def _connect(libc: ctypes.CDLL, switch: int, hosts: list[int], queue: str, rates
                f'ip link set port{i} master switch up', shaped(f'port{i}', rate))
         inside(host, 'ip link set lo up', f'ip address add 10.0.0.{i + 1}/24 dev {Network.interface}',
                f'ip link set {Network.interface} up', shaped(Network.interface, rate))
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):   # good, yet not vital
+            inside(host, f'ip route change 10.0.0.0/24 dev {Network.interface} '
+                   f'initcwnd {WINDOW} initrwnd {5 * WINDOW}',
+                   f'ip link set {Network.interface} gso_max_size 3000 gso_max_segs 2')
+            for name, value in (('limit_output_bytes', WAITING), ('slow_start_after_idle', 0)):
+                with open(f'/proc/sys/net/ipv4/tcp_{name}', 'w') as f:      # of this host
+                    f.write(str(value))
 
 
 def _call(libc: ctypes.CDLL, function: str, *args: int) -> None:

@@ -3,17 +3,21 @@
 import datetime
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
-from d2l_local import cluster, links, machine
+from d2l_local import cluster, machine
+
+if TYPE_CHECKING:
+    from d2l_local import links
 
 # What a rank finds already imported. No rank waits for these, and none of them starts a thread.
 PRELOAD = ('d2l_local.torch', 'sklearn.datasets', 'torch.distributed', 'torch.distributed.fsdp',
@@ -22,7 +26,7 @@ LOOPBACK = {'linux': 'lo', 'darwin': 'lo0'}
 
 
 def ranks(k: int, patience: float = 10.0, port: int | None = None,
-          network: links.Network | None = None, **environment: str) -> cluster.Ranks:
+          network: 'links.Network | None' = None, **environment: str) -> cluster.Ranks:
     """Start ``k`` ranks that have joined one process group; ``run`` calls a function in all.
 
     With a GPU for each of at least two ranks, a rank has one and they talk by NCCL. Else they
@@ -55,7 +59,7 @@ class HostRanks(cluster.Ranks):
     They start anew, so each imports PyTorch for itself: some seconds for eight of them.
     """
 
-    def __init__(self, network: links.Network, ranks: int, **environment: str) -> None:
+    def __init__(self, network: 'links.Network', ranks: int, **environment: str) -> None:
         if not 1 <= ranks <= len(network.addresses):
             raise ValueError(f'{ranks} ranks do not fit on {len(network.addresses)} hosts')
         self.port, self.world = 29500, str(ranks)       # nobody else listens in these hosts
@@ -78,7 +82,7 @@ class _Host:
 
     Pipe = staticmethod(multiprocessing.Pipe)
 
-    def __init__(self, network: links.Network, host: int) -> None:
+    def __init__(self, network: 'links.Network', host: int) -> None:
         self.network, self.host = network, host
 
     def Process(self, target: Callable, args: tuple) -> '_HostProcess':
@@ -88,7 +92,7 @@ class _Host:
 class _HostProcess:
     """A process in a host, with the part of ``multiprocessing.Process`` that a rank needs."""
 
-    def __init__(self, network: links.Network, host: int, *args: Any) -> None:
+    def __init__(self, network: 'links.Network', host: int, *args: Any) -> None:
         *self.pipes, environment, out, log = args
         root = str(Path(__file__).resolve().parent.parent)
         code = (f'import sys; sys.path.insert(0, {root!r})\n'
@@ -135,7 +139,18 @@ def join(patience: float, threads: int) -> None:
     if torch.cuda.device_count() >= max(2, here):
         torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
         backend = 'cpu:gloo,cuda:nccl'
-    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=patience))
+    late = datetime.timedelta(seconds=patience)
+    dist.init_process_group(backend, timeout=late, store=_store(late),
+                            rank=int(os.environ['RANK']), world_size=int(os.environ['WORLD_SIZE']))
+
+
+def _store(late: datetime.timedelta) -> dist.TCPStore:
+    """Where ranks find each other. By itself rank 0 would listen on all interfaces."""
+    host, port = os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT'])
+    first, how = os.environ['RANK'] == '0', {}
+    if first and os.name == 'posix':
+        how['master_listen_fd'] = socket.create_server((host, port)).detach()
+    return dist.TCPStore(host, port, int(os.environ['WORLD_SIZE']), first, late, **how)
 
 
 def rank_device() -> torch.device:

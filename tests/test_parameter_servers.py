@@ -1,0 +1,170 @@
+"""The first page of the topic: its algorithms, its calculator, and the commands that it prints."""
+
+import itertools
+import math
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from d2l_local import links, machine
+from tests.test_calculator import javascript, node, python
+from tests.test_figures import load
+from tools.notebooks import ROOT
+
+CHAPTER = ROOT / 'chapters' / 'parameter_servers'
+PAGE = (CHAPTER / 'index.md').read_text()
+
+
+@pytest.fixture(scope='module')
+def draw():
+    return load(CHAPTER / 'figures' / 'draw.py')
+
+
+@pytest.fixture(scope='module')
+def config(draw):
+    return draw.calculator(PAGE)
+
+
+@pytest.mark.parametrize('n', [2, 3, 4, 8])
+def test_the_ring_adds_each_number_once_and_keeps_every_node_busy(draw, n):
+    states, steps = draw.ring_trace(n)
+    everyone = ''.join(chr(97 + i) for i in range(n))
+    assert states[-1] == [[everyone] * n] * n and len(steps) == 2 * (n - 1)
+    for messages in steps:
+        assert sorted(a for a, _, _ in messages) == sorted(b for _, b, _ in messages) == list(range(n))
+        assert all(b == (a + 1) % n for a, b, _ in messages)
+    half = states[n - 1]
+    assert [parts.count(everyone) for parts in half] == [1] * n
+    for step, messages in enumerate(steps):
+        before, after = states[step], states[step + 1]
+        changed = {(i, part) for i in range(n) for part in range(n) if before[i][part] != after[i][part]}
+        assert changed == {(b, part) for _, b, part in messages}
+        for a, b, part in messages:
+            if step < n - 1:
+                assert not set(before[a][part]) & set(before[b][part])      # nothing is added twice
+            else:
+                assert before[a][part] == everyone
+
+
+@pytest.mark.parametrize('n', [2, 4, 8, 16])
+def test_the_tree_adds_up_in_a_logarithm_of_rounds(draw, n):
+    rounds, sums = draw.tree_trace(n), [{i} for i in range(n)]
+    for messages in rounds:
+        assert len(set(itertools.chain(*messages))) == 2 * len(messages)    # each node does one thing
+        for a, b in messages:
+            assert not sums[a] & sums[b]
+            sums[b] |= sums[a]
+    assert sums[0] == set(range(n)) and len(rounds) == math.log2(n)
+
+
+def test_two_rings_use_every_link_of_the_mesh_once(draw):
+    links_, rings = draw.mesh_links(), draw.two_rings()
+    degree = Counter()
+    for (a, b), k in links_.items():
+        degree[a] += k
+        degree[b] += k
+    assert set(degree.values()) == {6} and sum(links_.values()) == 24
+    assert all(sorted(ring) == list(range(8)) for ring in rings.values())
+    used = Counter()
+    for k, ring in rings.items():
+        for pair in draw.hops(ring):
+            used[pair] += k
+    assert used == links_
+    for ring in rings.values():
+        assert ', '.join(map(str, ring)) in PAGE
+
+
+def test_a_mesh_without_rings_has_none(draw):
+    assert draw.find_ring({(0, 1), (1, 2), (2, 3)}) is None
+
+
+def test_rules_of_waiting(draw):
+    counts = {}
+    for rule, bound in draw.RULES.items():
+        done = draw.work(draw.SPEEDS, 12, bound)
+        counts[rule] = [sum(end <= draw.UNTIL for _, end in steps) for steps in done]
+        for steps, duration in zip(done, draw.SPEEDS, strict=True):
+            assert all(end - start == pytest.approx(duration) for start, end in steps)
+            assert all(a[1] <= b[0] for a, b in itertools.pairwise(steps))
+        for i, j, c in itertools.product(range(3), range(3), range(12)):
+            finished = sum(end <= done[i][c][0] for _, end in done[j])
+            assert c - finished <= bound        # at the start of a step, nobody is further ahead
+    assert list(counts.values()) == [[4, 4, 4], [6, 6, 4], [10, 8, 4]]
+    assert 'finish 4 steps' in PAGE and 'finish 6, 6 and 4' in PAGE and 'finish 10, 8 and 4' in PAGE
+
+
+def test_table_is_the_one_that_is_computed(draw):
+    assert draw.with_tables(PAGE) == PAGE
+    table = draw.aggregation_table(PAGE)
+    wrong = PAGE.replace(table, table.replace('60.0', '61.0'))
+    assert wrong != PAGE and draw.with_tables(wrong) == PAGE
+
+
+def test_formulas_of_the_page_are_those_of_the_twin(draw, config):
+    start = {i['name']: i['value'] * i.get('scale', 1) for i in config['inputs']}
+    units = {i['name']: i.get('scale', 1) for i in config['inputs']}
+    for preset, k in itertools.product([{}, *(p['set'] for p in config['presets'])], (2, 3, 8, 100)):
+        values = {**start, **{name: n * units[name] for name, n in preset.items()}}
+        page, twin = python(config, values, k), draw.aggregation(k, **values)
+        assert {n: page[n] for n in twin} == pytest.approx(twin, rel=1e-12)
+
+
+def test_the_example_of_the_text(draw):
+    times = draw.aggregation(4, **draw.EXAMPLE)
+    assert times == pytest.approx({'one': 0.060, 'host': 0.080, 'shares': 0.015})
+    assert 'four GPUs wait anything from 15 to 80 ms' in PAGE
+    assert 2 * 7 / 8 * 160e6 / 75e9 == pytest.approx(3.7e-3, rel=0.02)
+
+
+@node
+def test_the_script_says_what_the_table_says(config):
+    said = javascript('''(() => {
+        const c = args[0], at = api.model(c), values = api.starts(c), all = [];
+        for (let k = 1; k <= values.most; k += 1) all.push(at(values, k));
+        return [api.rows(values.most),
+                all.map((v) => c.columns.map((x) => api.number(v[x.value] / x.scale))),
+                api.answer(c, c.answers[0], all)];
+    })()''', config)
+    rows, cells, answer = said
+    for k in rows:
+        assert f'| {k} | ' + ' | '.join(cells[k - 1]) + ' |' in PAGE
+    assert answer == ('16 GPUs: 300 ms on one GPU, 320 ms on the CPU, 18.8 ms in shares, '
+                      'which is 17.1 to 1.')
+
+
+WORKER = '''
+import mxnet as mx
+kv = mx.kv.create('dist_sync')
+kv.init('w', mx.np.zeros(4))
+kv.push('w', mx.np.full(4, 10.0 ** kv.rank))
+out = mx.np.zeros(4)
+kv.pull('w', out=out)
+print('pulled', kv.rank, kv.num_workers, out.asnumpy().tolist(), flush=True)
+'''
+
+
+@pytest.mark.skipif(machine.machine()['mxnet'] is None, reason='MXNet is not installed')
+@pytest.mark.skipif(bool(links.unavailable()), reason=links.unavailable() or 'links can be shaped')
+def test_the_commands_for_mxnet_on_two_machines(tmp_path):
+    """What the page tells readers to type, typed on two hosts of a network."""
+    block = next(b for b in re.findall(r'```bash\n(.*?)```', PAGE, re.S) if 'DMLC_ROLE=scheduler' in b)
+    (tmp_path / 'train.py').write_text('from mxnet import npx\nnpx.set_np()\n' + WORKER)
+    block = block.replace('python', sys.executable)
+    with links.Network(hosts=2, mbit=200) as net:
+        assert net.addresses[0] == '10.0.0.1'       # as in the text
+        second = block.replace('DMLC_NODE_HOST=10.0.0.1', f'DMLC_NODE_HOST={net.addresses[1]}')
+        second = '\n'.join(line for line in second.split('\n') if 'ROLE=scheduler' not in line)
+        hosts = [subprocess.Popen(net.command(i, ['sh', '-c', text + 'wait\n']), cwd=tmp_path,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                 for i, text in enumerate((block, second))]
+        try:
+            said = [p.communicate(timeout=90)[0] for p in hosts]
+        except subprocess.TimeoutExpired:
+            net.close()
+            raise
+    pulled = sorted(re.findall(r'pulled.*', ''.join(said)))
+    assert pulled == [f'pulled {i} 2 [11.0, 11.0, 11.0, 11.0]' for i in range(2)], said
+    assert [p.returncode for p in hosts] == [0, 0]

@@ -1,0 +1,175 @@
+"""The same worker module under torchrun on two nodes: two addresses of this machine, two hosts of a
+shaped network. Nothing but the command line differs from one node."""
+
+import contextlib
+import json
+import os
+import re
+import sys
+
+import pytest
+
+from d2l_local import cluster, links, machine
+
+pytestmark = [
+    pytest.mark.skipif(machine.machine()['torch'] is None, reason='torch is not installed'),
+    pytest.mark.skipif(sys.platform != 'linux', reason='127.0.0.2 and namespaces are there on Linux')]
+
+WORKER = '''
+import json, os, sys
+from pathlib import Path
+import torch
+import torch.distributed as dist
+from d2l_local import cluster
+
+def main(folder):
+    cluster.die_with_parent()
+    dist.init_process_group('gloo')
+    rank, n = dist.get_rank(), dist.get_world_size()
+    x = torch.full((10,), 2.0 ** rank)
+    dist.all_reduce(x)
+    store = torch.tensor([float(rank)])
+    if rank == 0:       # a server that takes what comes from anyone
+        senders = sorted(dist.recv(store) for _ in range(n - 1))
+    else:
+        dist.send(store, 0)
+        senders = []
+    Path(folder, f'{rank}.json').write_text(json.dumps({
+        'sum': x.tolist(), 'node': os.environ['GROUP_RANK'], 'local': os.environ['LOCAL_RANK'],
+        'n': n, 'senders': senders}))
+    dist.barrier()
+
+if __name__ == '__main__':
+    main(sys.argv[1])
+'''
+
+
+@pytest.fixture
+def script(tmp_path):
+    (tmp_path / 'worker.py').write_text(WORKER)
+    return tmp_path
+
+
+def torchrun(endpoint, own_address, script, *more):
+    """What the text tells readers to type on each computer, plus the address of this node."""
+    return [sys.executable, '-m', 'torch.distributed.run', '--nnodes=2', '--nproc-per-node=2',
+            '--max-restarts=0', '--rdzv-id=42', '--rdzv-backend=c10d', f'--rdzv-endpoint={endpoint}',
+            f'--local-addr={own_address}', *more, str(script / 'worker.py'), str(script)]
+
+
+def check(script):
+    answers = [json.loads((script / f'{rank}.json').read_text()) for rank in range(4)]
+    assert [a['sum'] for a in answers] == [[15.0] * 10] * 4 and {a['n'] for a in answers} == {4}
+    assert sorted((a['node'], a['local']) for a in answers) == [
+        ('0', '0'), ('0', '1'), ('1', '0'), ('1', '1')]
+    assert answers[0]['senders'] == [1, 2, 3]
+
+
+def test_two_addresses_of_this_machine(script):
+    """Two launchers that only know an endpoint, on 127.0.0.1 and on 127.0.0.2."""
+    endpoint = f'{cluster.HOST}:{cluster.free_port()}'
+    with cluster.Processes() as group:
+        for i, address in enumerate(('127.0.0.1', '127.0.0.2')):
+            group.start(f'node {i}', torchrun(endpoint, address, script),
+                        GLOO_SOCKET_IFNAME='lo', OMP_NUM_THREADS='1')
+        group.wait(timeout=120)
+    check(script)
+
+
+@pytest.mark.skipif(bool(links.unavailable()), reason=links.unavailable() or 'links can be shaped')
+def test_two_hosts_of_a_network(script):
+    """Two launchers in namespaces of their own, which share nothing but files and a switch.
+
+    A host that does not know its address by its name must be told that it is the meeting point.
+    """
+    with links.Network(hosts=2, mbit=100) as net, cluster.Processes() as group:
+        endpoint = f'{net.addresses[0]}:29400'
+        for i, address in enumerate(net.addresses):
+            command = torchrun(endpoint, address, script, f'--rdzv-conf=is_host={i == 0}')
+            group.start(f'node {i}', net.command(i, command), GLOO_SOCKET_IFNAME=net.interface,
+                        OMP_NUM_THREADS='1')
+        group.wait(timeout=120)
+    check(script)
+
+
+def test_a_node_that_is_missing_is_named(script):
+    endpoint = f'{cluster.HOST}:{cluster.free_port()}'
+    command = torchrun(endpoint, cluster.HOST, script, '--rdzv-conf=join_timeout=3')
+    with cluster.Processes() as group:
+        group.start('node 0', command, GLOO_SOCKET_IFNAME='lo')
+        with pytest.raises(cluster.ClusterError) as e:
+            group.wait(timeout=60)
+    assert re.search(r'(?s)node 0 failed: exit code.*imeout', str(e.value))
+
+
+RANKS = '''
+import os
+import torch
+import torch.distributed as dist
+
+def total():
+    x = torch.ones(3) * dist.get_rank()
+    dist.all_reduce(x)
+    return os.getpid(), x.tolist(), interfaces()
+
+def interfaces():
+    return [line.split(':')[0].strip() for line in open('/proc/self/net/dev').readlines()[2:]]
+
+def listening():
+    """The addresses of this process's network on which somebody listens, in hexadecimal."""
+    rows = [line.split() for kind in ('tcp', 'tcp6') for line in open(f'/proc/self/net/{kind}')]
+    return sorted({r[1].split(':')[0] for r in rows if r[3] == '0A'})
+
+def die(rank):
+    if dist.get_rank() == rank:
+        os._exit(7)
+    dist.barrier()
+'''
+
+
+@pytest.fixture
+def workers():
+    return cluster.define_worker('d2l_test_hosts', RANKS)
+
+
+def alive(pid):
+    try:
+        return open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[0] != 'Z'
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(bool(links.unavailable()), reason=links.unavailable() or 'links can be shaped')
+def test_ranks_in_hosts_talk_over_their_links_alone_and_end_with_the_group(workers):
+    from d2l_local import torch as d2l
+    with links.Network(hosts=3, mbit=200) as net:
+        with pytest.raises(ValueError, match='4 ranks do not fit on 3 hosts'):
+            d2l.ranks(4, network=net)
+        with d2l.ranks(3, network=net) as group:
+            answers = group.run(workers.total)
+            assert [a[1] for a in answers] == [[3.0] * 3] * 3
+            assert {n for a in answers for n in a[2]} >= {'lo', net.interface}
+            # 10.0.0.i and nothing else: neither all interfaces nor the computer's own network
+            assert group.run(workers.listening) == [[f'{i:02X}00000A'] for i in (1, 2, 3)]
+            with pytest.raises(cluster.ClusterError, match='rank 1 died: exit code 7'):
+                group.run(workers.die, 1)
+        assert not any(alive(a[0]) for a in answers)
+
+
+def test_ranks_of_this_machine_meet_on_loopback_alone(workers):
+    from d2l_local import torch as d2l
+    with d2l.ranks(2) as group:
+        first = group.run(workers.total)[0][0]
+        listening = {r[1].split(':')[0] for kind in ('tcp', 'tcp6')
+                     for line in open(f'/proc/{first}/net/{kind}') if (r := line.split())[3] == '0A'
+                     and r[9] in sockets(first)}
+    assert listening == {'0100007F'}
+
+
+def sockets(pid):
+    """Inodes of the sockets that a process has open."""
+    files = []
+    for n in os.listdir(f'/proc/{pid}/fd'):
+        with contextlib.suppress(OSError):
+            files.append(os.readlink(f'/proc/{pid}/fd/{n}'))
+    return {re.sub(r'\D', '', f) for f in files if f.startswith('socket:')}
