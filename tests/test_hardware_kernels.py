@@ -1,0 +1,389 @@
+"""The kernels of ``d2l_local.hardware`` and their sampler: what they count, and what is made of it."""
+
+import errno
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import njit
+
+from d2l_local import hardware
+from d2l_local.hardware import core, kernels, memory, sampler
+from d2l_local.hardware.memory import KIB, MIB
+from d2l_local.hardware.sampler import Figure
+from tests.hardware_tools import stairs
+
+# --- the sampler ----------------------------------------------------------------------------------
+
+def fake_clock(monkeypatch, interrupted):
+    """Let an operation take 1 ns, ten times as long in the samples that ``interrupted(i)`` names;
+    returns the numbers of operations that the samples had."""
+    calls, count = [], [0]
+
+    def timed(kernel, n):
+        calls.append(n)
+        hit = interrupted(len(calls))
+        count[0] += hit
+        return n * (1e-8 if hit else 1e-9)
+    monkeypatch.setattr(sampler, '_timed', timed)
+    monkeypatch.setattr(sampler, '_interruptions', lambda: count[0])
+    return calls
+
+
+@pytest.mark.parametrize('pick', ['least', 'median'])
+def test_interrupted_samples_are_dropped(monkeypatch, pick):
+    calls = fake_clock(monkeypatch, lambda i: i > 60 and i % 3 == 0)    # once the length is found
+    f = hardware.sample(lambda n: None, pick, budget=1e9)
+    assert f.value == f.low == f.high == pytest.approx(1e-9)
+    assert f.samples < sampler.MOST < len(calls)
+    assert calls[-1] == pytest.approx(sampler.SAMPLE / 1e-9)            # samples of the length asked for
+
+
+def test_a_core_that_is_never_left_alone(monkeypatch):
+    """The samples are taken as they are, and it ends."""
+    fake_clock(monkeypatch, lambda i: True)
+    f = hardware.sample(lambda n: None, budget=0.0)
+    assert f.value == pytest.approx(1e-8) and sampler.FEWEST <= f.samples <= sampler.MOST
+
+
+def test_the_system_counts_interruptions():
+    assert sampler._interruptions() >= 0
+
+
+@pytest.mark.parametrize(('pick', 'value', 'low', 'high'), [
+    ('least', 1, 1, 9), ('median', 5.5, 1.5, 9.5)])
+def test_a_figure_is_the_least_or_the_median(pick, value, low, high):
+    f = hardware.figure([1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10], pick)      # five parts of two
+    assert (f.value, f.low, f.high, f.samples) == (value, low, high, 10)
+
+
+def test_a_figure_of_few_samples_or_of_none():
+    assert hardware.figure([2.0]) == Figure(2.0, 2.0, 2.0, 1)
+    with pytest.raises(ValueError):
+        hardware.figure([])
+    with pytest.raises(KeyError):
+        hardware.figure([1.0], 'mean')
+
+
+@pytest.mark.parametrize(('low', 'high', 'steady'), [(1, 1, True), (0.9, 1.15, True), (0.9, 1.3, False)])
+def test_a_wide_range_is_not_steady(low, high, steady):
+    assert Figure(1.0, low, high, 15).steady == steady
+
+
+def test_a_kernel_that_does_nothing(monkeypatch):
+    monkeypatch.setattr(sampler, '_timed', lambda kernel, n: 1e-9)
+    with pytest.raises(ValueError, match='takes no time'):
+        hardware.sample(lambda n: None)
+
+
+def test_a_figure_shows_its_range_in_the_form_that_a_check_masks():
+    assert str(Figure(1.5e-9, 1e-9, 2e-9, 15)) == '1.5 ns (1 ns–2 ns)'
+
+
+# --- rings and sums -------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(('n_bytes', 'stride', 'offset'), [
+    (4 * KIB, 64, 0), (4 * KIB, 64, 4), (4 * KIB, 64, 60), (64 * KIB, 4096, 0), (1, 64, 0),
+    (1000, 8, 0)])
+def test_a_ring_visits_every_slot_once(n_bytes, stride, offset):
+    r = kernels.Ring(n_bytes, stride, offset)
+    base, seen = r.memory.ctypes.data, []
+    for _ in range(r.slots):
+        seen.append(r.start - base)
+        r.chase(1)
+    assert base % 4096 == offset and r.slots == max(2, n_bytes // stride)
+    assert sorted(seen) == [i * stride for i in range(r.slots)]
+    assert r.start - base == seen[0]                  # back where it began
+    assert r.slots < 8 or seen != sorted(seen)        # in no order that a prefetcher knows
+
+
+def test_a_ring_goes_on_where_it_ended_and_starts_chains_far_apart():
+    one, two = kernels.Ring(64 * KIB), kernels.Ring(64 * KIB)
+    one.chase(300)
+    for _ in range(3):
+        two.chase(100)
+    assert one.start - one.memory.ctypes.data == two.start - two.memory.ctypes.data
+    starts = two.starts(8)
+    assert len(set(starts)) == 8
+    for i in range(7):
+        assert kernels.chase(int(starts[i]), two.slots // 8) == starts[i + 1]
+
+
+def test_eight_chains_go_as_far_as_one():
+    r = kernels.Ring(64 * KIB)
+    starts = r.starts(8)
+    expected = [kernels.chase(int(s), 100) for s in starts]
+    got = kernels.chase_8(starts, 800)
+    assert list(starts) == expected and got == np.bitwise_xor.reduce(starts)
+
+
+def test_a_ring_that_does_not_fit_says_so():
+    with pytest.raises(MemoryError, match='does not fit.*close other programs'):
+        memory.ring(2 ** 50)
+
+
+@pytest.fixture
+def numbers():
+    """4096 words in memory that begins at a page, their address in front."""
+    data = kernels.aligned(32 * KIB)
+    found = data.view(np.uint64)
+    found[:] = np.random.default_rng(0).integers(0, 2 ** 60, found.size)
+    return data.ctypes.data, found, data
+
+
+@pytest.mark.parametrize('stride', [8, 64, 512, 4096, 32 * KIB])
+def test_the_sum_of_strides(numbers, stride):
+    base, x, _ = numbers
+    total, at, visited = 0, 0, set()
+    for _ in range(2000):
+        total += int(x[at % (32 * KIB) // 8])
+        visited.add(at % (32 * KIB))
+        at += stride
+        if at % (32 * KIB) < stride:
+            at += 64
+    assert kernels.stride_sum(base, 32 * KIB - 1, stride, 2000) == total % 2 ** 64
+    assert len(visited) > 500                         # it does not come back to a few lines
+
+
+@pytest.mark.parametrize('n', [0, 1, 7, 512])
+def test_the_sum_of_lines_in_both_directions(numbers, n):
+    base, x, _ = numbers
+    expected = int(sum(int(v) for v in x[::8][:n])) % 2 ** 64
+    assert kernels.lines_forward(base, n) == kernels.lines_backward(base, n) == expected
+
+
+def test_the_sum_of_words_aligned_or_not(numbers):
+    base, x, data = numbers
+    for n in (0, 4, 400):
+        assert kernels.words(base, n) == sum(int(v) for v in x[:n]) % 2 ** 64
+    shifted = np.frombuffer(data.tobytes(), np.uint64, 400, 3)
+    assert kernels.words(base + 3, 400) == sum(int(v) for v in shifted) % 2 ** 64
+
+
+def test_the_sum_from_left_to_right_and_in_any_order():
+    x = np.random.default_rng(0).random(1000, np.float32)
+    for n in (0, 1, 999, 1000, 2500):                 # it starts again at its end
+        total = np.float32(0)
+        for v in np.resize(x, n):
+            total += v
+        assert kernels.sum_in_order(x, n) == total
+        assert kernels.sum_any_order(x, n) == pytest.approx(float(total), rel=1e-5)
+
+
+def test_the_kernels_of_stream():
+    a, b, c = (np.arange(10.0) + i for i in range(3))
+    x, y, z = a.copy(), b.copy(), c.copy()
+    kernels.stream_copy(a, b, c, 3.0)
+    assert (c == x).all()
+    kernels.stream_scale(a, b, c, 3.0)
+    assert (b == 3 * x).all()
+    kernels.stream_add(a, b, c, 3.0)
+    assert (c == 4 * x).all()
+    kernels.stream_triad(a, b, c, 3.0)
+    assert (a == 15 * x).all() and (y != x).any() and (z != y).any()
+
+
+@pytest.mark.parametrize('block', [1, 7, 64, 100, 1000])
+def test_blocked_passes_do_the_same_work(block):
+    x = np.random.default_rng(0).random(100, np.float32)
+    expected = x.copy()
+    for _ in range(4):
+        expected = np.float32(0.5) * expected + np.float32(1)
+    kernels.passes_over(x, 4, block)
+    assert x == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize('offset', [0, 4, 60, 64])
+def test_aligned_memory_is_where_it_should_be(offset):
+    x = kernels.aligned(1000, offset)
+    assert x.ctypes.data % 4096 == offset and x.size == 1000 and not x.any()
+
+
+# --- the core -------------------------------------------------------------------------------------
+
+def test_chains_compute_what_they_say():
+    assert kernels.add_chain(1.0, 0.5, 10) == 6.0
+    assert kernels.multiply_chain(1.0, 2.0, 10) == 1024.0
+    assert kernels.fma_chain(1.0, 2.0, 3) == 22.0
+    x = 1
+    for _ in range(5):
+        x = x * 6364136223846793005 % 2 ** 64 ^ 1442695040888963407
+    assert kernels.clock_chain(1, 5) == x
+
+
+def test_a_fused_multiply_add_rounds_once():
+    """``(1 + e)² - (1 + 2 e)`` is e² if nothing is rounded in between, else zero."""
+    e = 2.0 ** -52
+    f = njit(lambda a, b, c: kernels.fma(a, b, c))
+    assert f(1 + e, 1 + e, -(1 + 2 * e)) == e * e
+
+
+@pytest.mark.parametrize('width', kernels.widths())
+def test_the_peak_kernels_do_the_work_that_they_are_paid_for(width):
+    """The right sum comes out, of one run or of many; the code has the vectors and no spills."""
+    text = kernels.fma_text(width)
+    assert text.count('call ') == kernels.CHAINS
+    run = kernels.fma_peak(width)
+    assert run(kernels.CHAINS * width * 100) == pytest.approx(2 * kernels.CHAINS)   # x = x / 2 + 1
+    start = [i / 2 + 1 for i in range(kernels.CHAINS)]
+    assert run(1) == pytest.approx(sum(start))
+
+
+def test_wider_vectors_are_not_slower():
+    found = [1 / f.value for f in hardware.peaks(budget=0.02).values()]
+    if len(found) == 1:
+        pytest.skip('no vector unit is known here')
+    assert max(found) == pytest.approx(found[-1], rel=0.5) and found[-1] > 1.5 * found[0]
+
+
+@pytest.mark.parametrize('name', ['always', 'in turn', 'at random'])
+def test_branches_go_where_they_are_told(name):
+    taken, work = core.patterns()[name], np.zeros(64, np.uint64)
+    n = 5000
+    end = kernels.branches(taken, work, n)
+    yes = int(taken[:n].sum())
+    assert work[:32].sum() == 3 * yes and end == yes % 32 + 3 * (n - yes) % 32
+    visits = np.bincount(3 * np.arange(n - yes) % 32, minlength=32)
+    assert (work[32:] == 5 * (visits % 2)).all()
+    assert taken.size & (taken.size - 1) == 0         # the kernel takes the remainder with a mask
+
+
+def test_patterns_are_what_they_are_called():
+    p = core.patterns()
+    assert p['always'].all() and (np.diff(p['in turn'].astype(int)) != 0).all()
+    assert 0.49 < p['at random'].mean() < 0.51
+
+
+def test_counting_alone_and_together():
+    room = kernels.aligned(128).view(np.uint64)
+    base = room.ctypes.data
+    assert kernels.count(base, 1000) == 999 and room[0] == 1000
+    found = core.at_once(lambda: kernels.count(base, 20_000), lambda: kernels.count(base, 20_000))
+    assert room[0] == 41_000 and max(found) == 40_999        # no step was lost
+    core.count_apart(64, 10)
+
+
+def test_two_players_answer_each_other():
+    room = kernels.aligned(64).view(np.uint64)
+    base, n = room.ctypes.data, 20
+    patience = 10 ** 10
+    assert core.at_once(lambda: kernels.ping(base, 0, patience, n),
+                        lambda: kernels.ping(base, 1, patience, n)) == [n, n]
+    assert room[0] == 2 * n
+
+
+def test_a_player_without_a_partner_gives_up(monkeypatch):
+    room = kernels.aligned(64)
+    assert kernels.ping(room.ctypes.data, 1, 1000, 5) == 0
+    assert kernels.ping(room.ctypes.data, 0, 1000, 5) == 1      # its own first word, then nothing
+    monkeypatch.setattr(kernels, 'ping', lambda *_: 0)
+    with pytest.raises(RuntimeError, match='no second core'):
+        hardware.line_transfer(budget=0.01)
+
+
+def test_jobs_at_once():
+    barrier = threading.Barrier(3)
+    here = os.sched_getaffinity(0) if hasattr(os, 'sched_getaffinity') else None
+    assert core.at_once(*(lambda i=i: (barrier.wait(10), i)[1] for i in range(3))) == [0, 1, 2]
+    assert here is None or os.sched_getaffinity(0) == here
+    ended = []
+
+    def bad():
+        raise KeyError('a job')
+    with pytest.raises(KeyError, match='a job'):
+        core.at_once(bad, lambda: ended.append(1))
+    assert ended == [1]
+
+
+def test_jobs_where_the_system_binds_no_thread(monkeypatch):
+    """In a sandbox that forbids it they run all the same, instead of waiting for each other for ever."""
+    def forbidden(*_):
+        raise PermissionError(errno.EPERM, 'Operation not permitted')
+    monkeypatch.setattr(os, 'sched_setaffinity', forbidden, raising=False)
+    found = []
+    thread = threading.Thread(daemon=True, target=lambda: found.append(
+        core.at_once(lambda: 1, lambda: 2)))
+    thread.start()
+    thread.join(10)
+    assert found == [[1, 2]]
+
+
+def test_the_clock_and_the_units_stand_in_a_ratio_that_hardware_has():
+    """An addition takes 1 to 8 whole cycles; so do the others."""
+    hertz = max(hardware.clock(0.02) for _ in range(3))
+    assert 2e8 < hertz < 2e10
+    for name, f in hardware.arithmetic(0.02).items():
+        assert 0.7 < f.value * hertz < 9, name
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize(('figures', 'found'), [
+    (stairs(1, 1, 1, 4, 4, 4), [(16, 32)]),                           # sharp
+    (stairs(1, 1, 1.5, 2.5, 4, 4), [(8, 64)]),                        # fuzzy: a wide pair
+    (stairs(1, 1, 4, 4, 4, 40, 40), [(8, 16), (64, 128)]),            # two caches
+    (stairs(1, 1.1, 1.05, 1.12, 1.0, 1.1), []),                       # flat but for noise
+    (stairs(1, 1, 1.2, 1.2, 1.2), []),                                # too low a step
+    (stairs(4, 4, 1, 1, 1), []),                                      # down is no edge
+    (stairs(1, 1, 9, 1, 4, 4, wide=[2]), [(32, 64)]),                 # an unsteady point is left out
+    (stairs(1, 1, 2, 4, 4, wide=[2]), [(8, 32)]),                     # and widens what it lies in
+    (stairs(1, 1, 4, wide=[0, 1, 2]), []), (stairs(), []), (stairs(1), [])])
+def test_edges(figures, found):
+    assert memory.edges(figures) == [(a * KIB, b * KIB) for a, b in found]
+
+
+def reports(monkeypatch, folder, caches, platform='linux'):
+    for i, files in enumerate(caches):
+        (folder / f'index{i}').mkdir()
+        for name, text in files.items():
+            (folder / f'index{i}' / name).write_text(text + '\n')
+    place = '/sys/devices/system/cpu/cpu0/cache'
+    monkeypatch.setattr(memory, 'Path', lambda p: folder if p == place else Path(p))
+    monkeypatch.setattr(memory.sys, 'platform', platform)
+
+
+def test_reported_caches(monkeypatch, tmp_path):
+    reports(monkeypatch, tmp_path, [
+        {'type': 'Data', 'level': '1', 'size': '48K'},
+        {'type': 'Instruction', 'level': '1', 'size': '32K'},
+        {'type': 'Unified', 'level': '2', 'size': '2048K'},
+        {'type': 'Unified', 'level': '3', 'size': '32M'},
+        {'type': 'Unified', 'level': '4'}])                # no size: some Arm systems
+    assert memory.reported_caches() == {'L1': 48 * KIB, 'L2': 2 * MIB, 'L3': 32 * MIB}
+
+
+def test_no_reported_caches(monkeypatch, tmp_path):
+    reports(monkeypatch, tmp_path, [])
+    assert memory.reported_caches() == {}
+
+
+def test_reported_caches_of_macos(monkeypatch, tmp_path):
+    reports(monkeypatch, tmp_path, [], 'darwin')
+    said = {'hw.l1dcachesize': '65536\n', 'hw.l2cachesize': '4194304\n', 'hw.l3cachesize': ''}
+    monkeypatch.setattr(memory.subprocess, 'run', lambda command, **_:
+                        subprocess.CompletedProcess(command, 0, stdout=said[command[-1]]))
+    assert memory.reported_caches() == {'L1': 64 * KIB, 'L2': 4 * MIB}
+
+
+def test_sizes_are_whole_lines_and_double():
+    s = memory.sizes(64 * KIB, 2)
+    assert s[0] == 4 * KIB and s[-1] == 64 * KIB and len(s) == 9 and s[2] == 8 * KIB
+    assert all(x % 64 == 0 for x in s) and s == sorted(s)
+
+
+def test_a_staircase_climbs():
+    """The figures come smallest set first; a set beyond the own caches is slower than one inside."""
+    found = memory.staircase([64 * MIB, 16 * KIB], budget=0.02)
+    assert list(found) == [16 * KIB, 64 * MIB]
+    assert found[64 * MIB].value > 3 * found[16 * KIB].value
+
+
+def test_strides_and_bandwidth_give_a_figure_for_each():
+    found = memory.stride_times([8, 4096], MIB, budget=0.01)
+    assert list(found) == [8, 4096] and all(0 < f.low <= f.high < 1e-6 for f in found.values())
+    for kind, n in memory.STREAM_BYTES.items():
+        f = memory.bandwidth(kind, 2 if kind == 'add' else 1, MIB, budget=0.01)
+        assert 1e8 < 1 / f.value < 1e13 and n in (16, 24)

@@ -1,0 +1,397 @@
+"""Traps of measuring hardware, each of which a kernel could fall into, and twins in C.
+
+``references.py`` is the long comparison, with other people's programs.
+"""
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import textwrap
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import njit, types
+
+from d2l_local import hardware, machine
+from d2l_local.hardware import core, kernels, memory
+from d2l_local.hardware.memory import KIB, MIB
+from tests.hardware_tools import exact, least
+
+# --- the traps ------------------------------------------------------------------------------------
+
+INTEL_OR_AMD = machine.platform.machine() in ('x86_64', 'AMD64')
+
+
+def indices(n):
+    """An array whose entries form one random cycle."""
+    order = np.random.default_rng(0).permutation(n)
+    following = np.empty(n, np.int64)
+    following[order] = np.roll(order, -1)
+    return following
+
+
+def test_trap_an_index_is_dearer_than_an_address():
+    r, following = kernels.Ring(8 * KIB), indices(128)
+    address, index = least(r.chase, lambda n: kernels.chase_indices(following, n))
+    assert address < 1.1 * index                       # a kernel that fell into it would be the dearer
+    if INTEL_OR_AMD:
+        assert address < 0.95 * index
+        body = next(iter(kernels.chase.inspect_asm().values())).split('retq')[0]
+        loads = re.findall(r'mov\w*\s+\S*\((.*)\), %r', body)
+        assert loads and not [x for x in loads if ',' in x]      # no index, nothing to add
+
+
+def test_the_indices_visit_every_place():
+    following, seen, j = indices(128), set(), 0
+    for _ in range(128):
+        j = following[j]
+        seen.add(j)
+    assert len(seen) == 128 and kernels.chase_indices(following, 128) == following[0]
+
+
+KERNEL = types.FunctionType(types.uint64(types.uint64, types.int64))
+
+
+@njit(types.uint64(KERNEL, types.uint64, types.int64, types.int64), nogil=True)
+def again(kernel, base, n_each, n):
+    """Call a kernel until ``n`` operations are done. Through an address: what is compiled together is
+    optimised together, and a loop over the same memory becomes one pass times their number."""
+    total = np.uint64(0)
+    for _ in range(n // n_each):
+        total += kernel(base, n_each)
+    return total
+
+
+@njit('int64(int32[::1])', nogil=True)
+def naive_forward(a):
+    """What a student writes first."""
+    total = 0
+    for i in range(a.size):
+        total += a[i]
+    return total
+
+
+@njit('int64(int32[::1])', nogil=True)
+def naive_backward(a):
+    """And for the other direction."""
+    total, n = 0, a.size
+    for i in range(n):
+        total += a[n - 1 - i]
+    return total
+
+
+def vectors(function):
+    """How often compiled code reads several numbers at once."""
+    code = next(iter(function.inspect_llvm().values()))
+    return len(re.findall(r'= load <\d+ x|llvm\.masked\.gather', code))
+
+
+def test_trap_both_directions_run_the_same_instructions():
+    data = kernels.aligned(16 * KIB)
+    base, n = data.ctypes.data, data.size // kernels.LINE
+    assert vectors(kernels.lines_forward) == vectors(kernels.lines_backward)
+    forward, backward = least(lambda m: again(kernels.lines_forward, base, n, m),
+                              lambda m: again(kernels.lines_backward, base, n, m))
+    assert 1e-11 < forward and 1 / 1.25 < backward / forward < 1.25
+
+
+def test_trap_the_obvious_loops_do_not():
+    """So a comparison of them would say what the compiler did, not what the memory does."""
+    if vectors(naive_forward) == vectors(naive_backward):
+        pytest.skip('this compiler vectorises both directions, or neither')
+    x = np.ones(4096, np.int32)
+    forward, backward = least(lambda n: [naive_forward(x) for _ in range(n)],
+                              lambda n: [naive_backward(x) for _ in range(n)], first=1)
+    assert backward > 1.25 * forward
+
+
+def test_trap_the_bodies_of_a_branch_are_not_merged():
+    """Nor is it an instruction that chooses: the guess is wrong half of the time, and it shows."""
+    code = next(iter(kernels.branches.inspect_asm().values()))
+    if INTEL_OR_AMD:
+        assert re.search(r'\sj(n?e|n?z|[abgl]e?)\s', code)
+    work, p = np.zeros(64, np.uint64), core.patterns()
+    turn, random = least(*(lambda n, x=p[k]: kernels.branches(x, work, n)
+                           for k in ('in turn', 'at random')))
+    assert random > 1.5 * turn
+
+
+def test_trap_the_mutex_waits_for_a_first_thread(monkeypatch):
+    order = []
+    monkeypatch.setattr(core, '_start_a_thread', lambda: order.append('thread'))
+    monkeypatch.setattr(core, 'sample', lambda *_, **__: order.append('sample'))
+    if kernels.mutex_kernel() is None:
+        pytest.skip('no POSIX mutex here')
+    hardware.mutex()
+    assert order == ['thread', 'sample']
+    seen = []
+    monkeypatch.undo()
+    core._start_a_thread.cache_clear()
+    monkeypatch.setattr(threading.Thread, 'start', lambda self: seen.append('started'))
+    monkeypatch.setattr(threading.Thread, 'join', lambda self: seen.append('ended'))
+    core._start_a_thread()
+    assert seen == ['started', 'ended']
+    core._start_a_thread.cache_clear()
+
+
+@pytest.mark.parametrize('offset', [4, 60])
+def test_trap_a_misaligned_ring_has_memory_of_its_own(offset):
+    """Rings of one experiment share no line, so that none warms the cache for another, and the words
+    of the one really cross their lines while those of the other do not."""
+    plain, shifted = kernels.Ring(16 * KIB), kernels.Ring(16 * KIB, offset=offset)
+    a, b = ((r.memory.ctypes.data, r.memory.ctypes.data + r.memory.size) for r in (plain, shifted))
+    assert a[1] <= b[0] or b[1] <= a[0]
+    assert (shifted.start % 64 > 56) == (offset == 60) and plain.start % 64 == 0
+
+
+def test_trap_each_offset_reads_windows_that_no_other_has_warmed(monkeypatch):
+    places, room = [], []
+    real = kernels.aligned
+    monkeypatch.setattr(kernels, 'aligned', lambda n: room.append(real(n)) or room[-1])
+    monkeypatch.setattr(kernels, 'words', lambda place, n: places.append((place, n)))
+    monkeypatch.setattr(memory, 'sample', lambda kernel, pick, **_: kernel(10) or exact(1.0))
+    found = memory.misaligned([0, 4, 60], window=4 * KIB, windows=8)
+    assert found == {o: exact(8 / 4096) for o in (0, 4, 60)}
+    base, end = room[0].ctypes.data, room[0].ctypes.data + room[0].size
+    windows = [(place - base) // 4096 for place, _ in places]
+    assert windows == [i % 8 for i in range(30)]       # over the offsets too
+    assert [(place - base) % 64 for place, _ in places] == [0] * 10 + [4] * 10 + [60] * 10
+    assert all(base <= place and place + 8 * n <= end for place, n in places)
+    places.clear()
+    memory.misaligned([0, 60], rotate=False, window=4 * KIB, windows=8)
+    assert len({(place - room[1].ctypes.data) // 4096 for place, _ in places}) == 1
+
+
+def test_misaligned_gives_a_figure_for_each_offset():
+    found = memory.misaligned([0, 4], window=64 * KIB, windows=2, budget=0.01)
+    assert list(found) == [0, 4] and all(1e-12 < f.value < 1e-7 for f in found.values())
+
+
+def picks(monkeypatch, module):
+    """The way in which figures are chosen from the samples, recorded instead of measured."""
+    found = []
+    monkeypatch.setattr(module, 'sample',
+                        lambda kernel, pick='least', **_: found.append(pick) or exact(1.0))
+    return found
+
+
+def test_trap_the_least_hides_false_sharing(monkeypatch):
+    found = picks(monkeypatch, core)
+    hardware.sharing(8), hardware.line_transfer()
+    assert found == ['median', 'median']
+    lucky = [5e-9] * 3 + [1.5e-8] * 20                 # the other thread had not begun
+    assert hardware.figure(lucky, 'median').value == 1.5e-8 > 2 * hardware.figure(lucky, 'least').value
+
+
+def test_trap_the_least_of_memory_is_a_line_that_was_cached(monkeypatch):
+    found = picks(monkeypatch, memory)
+    small = kernels.Ring(4 * KIB)
+    monkeypatch.setattr(memory, 'ring', lambda n_bytes: small)
+    monkeypatch.setattr(memory, 'reported_caches', lambda: {'L2': 2 * MIB})
+    for size in (16 * KIB, MIB, 2 * MIB, 64 * MIB):
+        memory.latency(size)
+    assert found == ['least', 'least', 'median', 'median']
+    memory.stride_times([64], 4096)
+    assert found[4:] == ['median']
+
+
+# --- in a process of its own: denormal numbers, and the C library's knowledge of threads ----------
+
+FLAGS = ['-O2', '-shared', '-fPIC', '-pthread']        # never -ffast-math
+COMPILERS = list({os.path.realpath(path): name for name in ('clang', 'gcc', 'cc')
+                  if (path := shutil.which(name))}.values())
+NO_COMPILER = 'no C compiler here (cc, gcc or clang): install one to compare the kernels with C'
+
+
+def compile_c(name, source, target, flags):
+    """Compile a file; returns where the result is."""
+    command = [name, *flags, str(source), '-o', str(target), '-lm']
+    subprocess.run(command, check=True, capture_output=True)
+    return target
+
+
+DENORMAL = 'tiny = 2.2250738585072014e-308\nintact = lambda: tiny / 4 != 0.0\n'
+
+
+def test_no_kernel_switches_denormal_numbers_off():
+    """All kernels run in a process that has started no thread before; then it still knows the
+    smallest numbers, and the mutex was measured after a first thread."""
+    out = machine.run_child(DENORMAL + textwrap.dedent('''
+        import ctypes
+        def alone():
+            try:
+                return ctypes.c_char.in_dll(ctypes.CDLL(None), '__libc_single_threaded').value[0]
+            except (ValueError, TypeError, OSError):
+                return None
+        assert intact()
+        import numpy as np
+        from d2l_local import hardware
+        from d2l_local.hardware import kernels, core
+        before, seen = alone(), []
+        real = core.sample
+        core.sample = lambda *a, **k: seen.append(alone()) or real(*a, **k)
+        hardware.mutex(0.01)
+        core.sample = real
+        print('mutex', before, *seen)
+        for measure in hardware.clock, hardware.arithmetic, hardware.peaks, hardware.branch_times:
+            measure(0.01)
+        r, x = kernels.Ring(4096), np.ones(64, np.float32)
+        r.chase(100), kernels.chase_8(r.starts(8), 64), kernels.lines_forward(r.memory.ctypes.data, 8)
+        kernels.lines_backward(r.memory.ctypes.data, 8), kernels.words(r.memory.ctypes.data, 8)
+        kernels.sum_in_order(x, 64), kernels.sum_any_order(x, 64), kernels.passes_over(x, 2, 16)
+        core.count_apart(64, 10)
+        for kind in hardware.STREAM_BYTES:
+            hardware.bandwidth(kind, 1, 2 ** 16, 0.01)
+        small = np.full(4, np.float32(1e-38))
+        assert intact() and (small / 8 > 0).all()
+        print('denormals', intact())
+    '''), OPENBLAS_NUM_THREADS='1', OMP_NUM_THREADS='1')
+    mutex, denormals = out.split('\n')[:2]
+    assert denormals == 'denormals True'
+    assert mutex.split()[2:] in (['0'], ['None'], [])          # 0: the library knows of threads
+
+
+@pytest.mark.skipif(not COMPILERS, reason=NO_COMPILER)
+@pytest.mark.parametrize('name', COMPILERS)
+def test_trap_a_library_of_fast_math_switches_them_off(tmp_path, name):
+    """Loading it is enough, for the whole process: no figure of ours may depend on such a library."""
+    (tmp_path / 'empty.c').write_text('int nothing(void) { return 0; }\n')
+    says = []
+    for flags in (FLAGS, [*FLAGS, '-ffast-math']):
+        library = compile_c(name, tmp_path / 'empty.c', tmp_path / f'{len(says)}.so', flags)
+        says.append(machine.run_child(
+            DENORMAL + f'import ctypes\nctypes.CDLL({str(library)!r})\nprint(intact())').strip())
+    assert says[0] == 'True'
+    if says[1] == 'True':
+        pytest.skip(f'{name} no longer puts the start-up code of -ffast-math into libraries '
+                    '(gcc from 13 on, clang from 19 on)')
+    assert says[1] == 'False'
+
+
+# --- twins in C -----------------------------------------------------------------------------------
+
+@pytest.fixture(scope='module', params=COMPILERS or [None])
+def twins(request, tmp_path_factory):
+    """The library of ``twins.c``, compiled by each compiler that there is."""
+    if request.param is None:
+        pytest.skip(NO_COMPILER)
+    source = Path(__file__).with_name('twins.c')
+    lib = ctypes.CDLL(str(compile_c(request.param, source, tmp_path_factory.mktemp('twins') / 'twins.so',
+                                    FLAGS)))
+    word, n, real = ctypes.c_uint64, ctypes.c_int64, ctypes.c_double
+    for name, result, arguments in (
+            ('chase', word, [word, n]), ('chase_8', word, [word, n]),
+            ('stride_sum', word, [word, word, word, n]), ('lines_forward', word, [word, n]),
+            ('lines_backward', word, [word, n]), ('sum_in_order', ctypes.c_float, [word, n, n]),
+            ('add_chain', real, [real, real, n]), ('multiply_chain', real, [real, real, n]),
+            ('fma_chain', real, [real, real, n]), ('branches', word, [word, word, word, n]),
+            ('mutex', n, [word, n]), ('ping', n, [word, word, n, n]), ('count', word, [word, n])):
+        f = getattr(lib, name)
+        f.restype, f.argtypes = result, arguments
+    lib.compiler = request.param
+    return lib
+
+
+@pytest.fixture
+def pairs(twins):
+    """By name: our kernel of ``n`` operations and its twin, on the same memory, which lives as long
+    as the test."""
+    c = twins
+    k, ring = kernels, kernels.Ring(16 * KIB)
+    data = kernels.aligned(256 * KIB)
+    base, mask, lines = data.ctypes.data, data.size - 1, data.size // kernels.LINE
+    data.view(np.uint64)[:] = np.random.default_rng(0).integers(0, 2 ** 60, data.size // 8)
+    starts = ring.starts(8)
+    x = np.random.default_rng(0).random(4096, np.float32)
+    work, room = np.zeros(64, np.uint64), kernels.aligned(256)
+    lock = kernels.mutex_kernel()
+
+    chains = starts.copy(), starts.copy()
+
+    def both(name, *arguments, c_arguments=None):
+        """Kernel and twin of this name, with these arguments before the number of operations."""
+        f, g = getattr(k, name), getattr(c, name)
+        g_arguments = arguments if c_arguments is None else c_arguments
+        return lambda n: f(*arguments, n), lambda n: g(*g_arguments, n)
+
+    def in_passes(name):
+        """The same for kernels whose ``n`` is the size of their memory."""
+        return tuple(lambda n, f=f: [f(base, lines) for _ in range(n // lines)][-1:]
+                     for f in (getattr(k, name), getattr(c, name)))
+    found = {'chase': both('chase', ring.start),
+             'chase_8': both('chase_8', chains[0], c_arguments=[chains[1].ctypes.data]),
+             'sum_in_order': both('sum_in_order', x, c_arguments=[x.ctypes.data, x.size]),
+             'lines_forward': in_passes('lines_forward'), 'lines_backward': in_passes('lines_backward')}
+    for stride in (8, 64, 4096):
+        found[f'stride_sum {stride}'] = both('stride_sum', base, mask, stride)
+    for name in ('add_chain', 'multiply_chain', 'fma_chain'):
+        found[name] = both(name, 1.0, 1.0)
+    for name in ('in turn', 'at random'):
+        taken = core.patterns()[name]
+        found[f'branches {name}'] = both(
+            'branches', taken, work, c_arguments=[taken.ctypes.data, taken.size, work.ctypes.data])
+    counters, locks = room.ctypes.data, room.ctypes.data + 128
+    # each counts in a counter of its own, so that both come to the same number
+    found['count'] = both('count', counters, c_arguments=[counters + 64])
+    if lock is not None:
+        core._start_a_thread()
+        found['mutex'] = (lambda n: lock(locks, n)), (lambda n: c.mutex(locks, n))
+    yield found
+    del ring, data, chains, x, room, work              # only their addresses were in use
+
+
+def test_each_kernel_computes_what_its_twin_does(pairs):
+    for name, (ours, theirs) in pairs.items():
+        assert ours(8192) == theirs(8192), name
+
+
+def test_each_kernel_takes_as_long_as_its_twin(twins, pairs):
+    """On one core, the least of samples taken in turn: within a factor of 1.5. -s shows the table."""
+    found, wrong = {}, []
+    for name, (ours, theirs) in pairs.items():
+        for _ in range(3):                             # a busy minute gets a second and a third chance
+            a, b = least(ours, theirs, first=4096)
+            found[name] = a, b, a / b
+            if 1 / 1.5 < a / b < 1.5:
+                break
+        else:
+            wrong.append(name)
+    print(f'\n{twins.compiler}: ns per operation, ours, C, ratio')
+    for name, (a, b, ratio) in found.items():
+        print(f'{name:20} {a * 1e9:8.3f} {b * 1e9:8.3f} {ratio:6.2f}')
+    assert not wrong, {name: found[name] for name in wrong}
+
+
+def test_two_cores_as_the_twins_see_them(twins):
+    """The results agree. The times differ by several times from minute to minute in a virtual machine,
+    for the twins too, so they are shown (-s) where two cores are free, and never compared."""
+    room = kernels.aligned(64)
+    word, base, patience = room.view(np.uint64), room.ctypes.data, 10 ** 10
+
+    def rally(f):
+        def once(n):
+            word[0] = 0
+            ended = core.at_once(lambda: f(base, 0, patience, n), lambda: f(base, 1, patience, n))
+            assert ended == [n, n] and word[0] == 2 * n
+        return once
+
+    def together(f):
+        def once(n):
+            word[0] = 0
+            core.at_once(lambda: f(base, n), lambda: f(base, n))
+            assert word[0] == 2 * n
+        return once
+    cases = [('ping', rally, 10), ('count', together, 10_000)]
+    for name, kind, n in cases:
+        for library in (kernels, twins):
+            kind(getattr(library, name))(n)
+    if machine.no_free_cores():
+        return
+    for name, kind, _ in cases:
+        ours, theirs = (hardware.sample(kind(getattr(library, name)), 'median', budget=0.05, first=200)
+                        for library in (kernels, twins))
+        print(f'{twins.compiler}: {name} {ours}, in C {theirs}')
