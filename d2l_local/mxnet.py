@@ -67,13 +67,14 @@ Timer = functools.partial(timing.Timer, sync=npx.waitall)
 Benchmark = functools.partial(timing.Benchmark, sync=npx.waitall)
 measure = functools.partial(timing.measure, sync=npx.waitall)
 ratio = functools.partial(timing.ratio, sync=npx.waitall)
+processor_time = functools.partial(timing.processor_time, sync=npx.waitall)
 
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim',
            'critical_path', 'describe', 'devices', 'digits', 'evaluate_accuracy_gpu',
            'evaluate_accuracy_gpus', 'gap', 'graph', 'load_data_digits', 'load_data_fashion_mnist',
-           'machine', 'measure', 'no_free_cores', 'num_gpus', 'overlap', 'plot', 'profile',
-           'progress', 'put', 'ratio', 'resnet18', 'run_child', 'set_axes', 'set_figsize', 'sgd',
-           'show_seconds', 'split_batch', 'symbol_graph', 'synchronize', 'timeline',
+           'machine', 'measure', 'no_free_cores', 'num_gpus', 'overlap', 'plot', 'processor_time',
+           'profile', 'progress', 'put', 'ratio', 'resnet18', 'run_child', 'set_axes', 'set_figsize',
+           'sgd', 'show_seconds', 'split_batch', 'symbol_graph', 'synchronize', 'timeline',
            'try_all_gpus', 'try_gpu', 'use_svg_display']
 
 

@@ -437,3 +437,20 @@ def bound_side(low: float, high: float, above: float | None, below: float | None
     if below is not None:
         return (high < below) - (low > below)
     return 0
+
+
+def processor_time(f: Callable[[], Any], calls: int = 3, sync: Callable[[], Any] | None = None) -> float:
+    """Seconds that all cores together spend on a call of ``f``, in any thread of this process.
+
+    Waiting does not count, so neighbours disturb it little.
+
+    Args:
+        sync: called before and after, so that queued work counts where it belongs.
+    """
+    wait = sync or (lambda: None)
+    wait()
+    begin = time.process_time()
+    for _ in range(calls):
+        f()
+    wait()
+    return (time.process_time() - begin) / calls
