@@ -1,0 +1,260 @@
+"""Clusters of ps-lite: they start, they fail with a clear error, and nothing is left of them."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from d2l_local import cluster, links, pslite
+from tools.notebooks import ROOT
+
+pytestmark = pytest.mark.skipif(not importlib.util.find_spec('mxnet'), reason='no MXNet here')
+
+SOURCE = '''
+import os
+import time
+from mxnet import np
+from d2l_local import pslite
+
+def add(kv, value):
+    out = np.zeros((2,))
+    kv.init(0, out)
+    kv.push(0, np.full((2,), value * (kv.rank + 1)))
+    kv.pull(0, out=out)
+    return kv.rank, kv.num_workers, out.tolist(), os.getpid()
+
+def steps(kv, n):
+    x = np.ones((2,))       # each sum is the next push: it doubles
+    kv.init(0, x)
+    for i in range(n):
+        kv.push(0, x)
+        kv.pull(0, out=x)
+        x.wait_to_read()
+        pslite.report(i)
+        time.sleep(0.01)
+    return float(x[0])
+
+def moved(kv, floats):
+    x = np.ones((floats,))
+    kv.init(0, x)
+    kv.push(0, x)
+    kv.pull(0, out=x)
+    x.wait_to_read()
+    return pslite.traffic()
+
+def fail(kv):
+    if kv.rank == 1:
+        print('the last words', flush=True)
+        raise ValueError('a bad number')
+    time.sleep(60)
+
+def where(kv):
+    return os.readlink('/proc/self/ns/net'), os.environ['DMLC_NODE_HOST']
+
+def updates(kv):
+    x = np.ones((2,))
+    kv.init(0, x)
+    kv.push(0, x)
+    kv.pull(0, out=x)
+    return x.tolist()
+'''
+
+
+@pytest.fixture(autouse=True)
+def worker():
+    return cluster.define_worker('d2l_test_pslite', SOURCE)
+
+
+def alive(pid):
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] != 'Z'
+    except FileNotFoundError:
+        if sys.platform == 'linux':
+            return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def gone(pids, seconds=5.0):
+    end = time.monotonic() + seconds
+    while any(map(alive, pids)) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not any(map(alive, pids))
+
+
+def listening(pids):
+    """Addresses and ports on which these processes listen."""
+    lines = subprocess.run(['ss', '-ltnpH'], capture_output=True, text=True).stdout.split('\n')
+    return [line.split()[3] for line in lines if any(f'pid={p},' in line for p in pids)]
+
+
+needs_ss = pytest.mark.skipif(sys.platform != 'linux' or subprocess.run(
+    ['sh', '-c', 'command -v ss'], capture_output=True).returncode != 0, reason='no ss here')
+
+
+def test_workers_add_up_and_know_who_they_are(worker):
+    assert [a[:3] for a in pslite.run(worker.add, 3, 2, 10)] == [(i, 3, [60, 60]) for i in range(3)]
+
+
+def test_the_idle_process_is_replaced_when_it_has_died(worker):
+    pslite.run(worker.add, 1, 1, 1)
+    for p in pslite.here().group.members.values():
+        p.kill()
+        p.wait()
+    assert pslite.run(worker.add, 1, 1, 2)[0][2] == [2, 2]
+
+
+@needs_ss
+def test_twenty_starts_and_stops_leave_no_process_no_port_and_no_file(worker):
+    pids, files = [], len(os.listdir('/proc/self/fd'))
+    for _ in range(20):
+        with pslite.Cluster(2, 2) as c:
+            c.run(worker.add, 1)
+            own = [m.pid for m in c.members.values()]
+            ports = listening(own)
+            assert len(own) == len(ports) == 5
+            assert {p.rsplit(':', 1)[0] for p in ports} == {cluster.HOST}
+        pids += own
+        assert not c.folder.exists()
+        for p in ports:
+            cluster.check_port(int(p.rsplit(':', 1)[1]))
+    assert len(set(pids)) == 100 and gone(pids) and not listening([*pids, os.getpid()])
+    assert len(os.listdir('/proc/self/fd')) <= files + 8      # those of the idle process
+
+
+def test_two_clusters_at_once_do_not_meet(worker):
+    with pslite.Cluster(2, 1) as a, pslite.Cluster(1, 2, 'dist_sync') as b:
+        a.start(worker.add, 1)
+        b.start(worker.add, 100)
+        assert [x[2] for x in a.wait()] == [[3, 3]] * 2 and [x[2] for x in b.wait()] == [[100, 100]]
+        assert a.folder != b.folder
+
+
+@pytest.mark.parametrize('victim', ['worker 1', 'server 0', 'scheduler'])
+def test_a_member_that_dies_is_named_at_once(worker, victim):
+    with pslite.Cluster(2, 1) as c:
+        pids = [m.pid for m in c.members.values()]
+        c.start(worker.steps, 1000)
+        c.wait_reports(6)
+        c.kill(victim)
+        began = time.monotonic()
+        with pytest.raises(cluster.ClusterError) as e:
+            c.wait(30)
+        assert time.monotonic() - began < 3
+        assert e.value.headline == f'{victim} died: killed by SIGKILL' and e.value.member == victim
+        assert gone(pids) and not c.folder.exists()
+        with pytest.raises(cluster.ClusterError, match='was stopped'):
+            c.run(worker.steps, 1)
+
+
+def test_a_worker_that_raises_is_named_with_the_end_of_its_log(worker):
+    with pslite.Cluster(2, 1) as c, pytest.raises(cluster.ClusterError) as e:
+        c.run(worker.fail)
+    assert e.value.headline == 'worker 1 raised ValueError: a bad number'
+    assert 'end of the log of worker 1:\nthe last words' in str(e.value)
+
+
+def test_a_server_that_aborts_is_named(worker):
+    """dist_async without an optimizer: the engine's check fails in the server."""
+    with pytest.raises(cluster.ClusterError, match='server 0 died: killed by SIGABRT') as e:
+        pslite.run(worker.updates, 1, 1, kind='dist_async', timeout=20)
+    assert 'Updater needs to be set' in str(e.value)
+
+
+def test_a_member_that_is_stopped_is_named_after_the_timeout(worker):
+    with pslite.Cluster(2, 1) as c:
+        c.start(worker.steps, 1000)
+        c.wait_reports(6)
+        c.kill('server 0', signal.SIGSTOP)
+        with pytest.raises(cluster.ClusterError, match='server 0 was stopped by a signal'):
+            c.wait(1)
+
+
+def test_who_takes_too_long_is_named_with_the_place(worker):
+    with pslite.Cluster(1, 1) as c, pytest.raises(cluster.ClusterError) as e:
+        c.run(worker.steps, 100_000, timeout=0.5)
+    assert e.value.headline == 'worker 0 did not return within 0.5 s'
+    assert 'd2l_test_pslite.py' in str(e.value) and 'in steps' in str(e.value)
+
+
+def test_a_cluster_that_nobody_watches_goes_on(worker):
+    with pslite.Cluster(2, 1) as c:
+        c.start(worker.steps, 30)
+        c.wait_reports(6)
+        c.kill('scheduler')
+        states = c.observe(20)
+        assert states == {'scheduler': 'killed by SIGKILL', 'server 0': 'idle',
+                          'worker 0': 'returned', 'worker 1': 'returned'}
+        assert c.answers() == {'worker 0': 2 ** 30, 'worker 1': 2 ** 30} and len(c.reports) == 60
+
+
+def test_a_changed_worker_is_taken_over(worker):
+    with pslite.Cluster(1, 1) as c:
+        assert c.run(worker.add, 1)[0][2] == [1, 1]
+        changed = cluster.define_worker('d2l_test_pslite', SOURCE.replace('value *', '-value *'))
+        assert c.run(changed.add, 1)[0][2] == [-1, -1]
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='counters of Linux')
+def test_bytes_are_counted(worker):
+    for servers in (1, 2):
+        peers, = pslite.run(worker.moved, 1, servers, 1_200_000)
+        sent = sorted(n for n, _ in peers.values() if n > 1e5)
+        # the worker of rank 0 sends the first value, too
+        assert len(sent) == servers and all(abs(n - 9.6e6 / servers) < 1e4 for n in sent)
+        assert abs(sum(n for _, n in peers.values()) - 4.8e6) < 1e4
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='signals of Linux')
+def test_when_the_starter_is_killed_all_members_end():
+    code = textwrap.dedent(f'''
+        import time
+        from d2l_local import cluster, pslite
+        w = cluster.define_worker('d2l_test_pslite', {SOURCE!r})
+        c = pslite.Cluster(2, 2)
+        c.start(w.steps, 100_000)
+        c.wait_reports(4)
+        print(*[m.pid for m in c.members.values()], *[p.pid for p in c.machines.group.members.values()],
+              flush=True)
+        time.sleep(60)
+    ''')
+    starter = subprocess.Popen([sys.executable, '-c', code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    pids = list(map(int, starter.stdout.readline().split()))
+    assert len(pids) == 6 and all(map(alive, pids))
+    starter.kill()
+    starter.wait()
+    starter.stdout.close()
+    assert gone(pids, 10)
+
+
+def test_a_role_in_the_environment_does_not_reach_members(worker, monkeypatch):
+    monkeypatch.setenv('DMLC_ROLE', 'server')
+    monkeypatch.setenv('DMLC_USE_KUBERNETES', '1')
+    with pslite.Machines() as machines:
+        assert pslite.run(worker.add, 1, 1, 1, machines=machines)[0][2] == [1, 1]
+    with pytest.raises(ValueError, match='workers and servers'):
+        pslite.Cluster(0, 1)
+
+
+@pytest.mark.skipif(bool(links.unavailable()), reason=links.unavailable())
+def test_members_run_in_hosts_of_their_own(worker):
+    with links.Network(hosts=3, mbit=200) as net, pslite.Machines(net) as machines:
+        with pslite.Cluster(2, 1, machines=machines) as c:
+            places = c.run(worker.where)
+            pids = [m.pid for m in c.members.values()]
+            assert len({space for space, _ in places} | {os.readlink('/proc/self/ns/net')}) == 3
+            assert {address for _, address in places} == set(net.addresses[1:])
+            with pytest.raises(cluster.ClusterError, match='server 0 died'):
+                c.kill('server 0')
+                c.run(worker.steps, 10)
+        assert pslite.run(worker.add, 1, 1, 5, machines=machines)[0][2] == [5, 5]
+    assert gone(pids)
