@@ -18,6 +18,7 @@ import itertools
 import multiprocessing
 import os
 import pickle
+import random
 import re
 import shutil
 import signal
@@ -57,10 +58,16 @@ class ClusterError(RuntimeError):
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as s:
-        s.bind((HOST, 0))
-        return s.getsockname()[1]
+    """A TCP port of 127.0.0.1 that nobody listens on now.
+
+    Below the ports that systems give to outgoing connections: one of those could take it meanwhile.
+    """
+    for _ in range(100):
+        port = random.SystemRandom().randrange(20_000, 30_000)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind((HOST, port))
+            return port
+    raise ClusterError(f'no free port between 20000 and 30000 on {HOST}: end what holds them')
 
 
 def check_port(port: int) -> None:
