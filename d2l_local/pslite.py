@@ -41,6 +41,8 @@ from d2l_local.cluster import ClusterError
 
 # MXNet imports these if they are there. Members rarely need them, and import them then.
 NOT_NEEDED = ('matplotlib', 'onnx', 'scipy', 'sklearn')
+# What a worker says, rarely, if two threads of MXNet's engine use a key for the first time at once.
+ENGINE_RACE = 'The value size cannot be changed'
 START = 60.0            # seconds in which members must have found each other
 IMPORT = 120.0          # and MXNet must have been imported
 UNCOUNTED = '' if sys.platform == 'linux' else 'the bytes of a connection are counted on Linux only'
@@ -352,8 +354,15 @@ def run(function: str | Callable, workers: int, servers: int, *args: Any, timeou
         **how: Any) -> list:
     """Start a cluster, call a function in each worker, stop it, and return the results.
 
-    ``how`` is for :class:`Cluster`; the rest is as for :meth:`Cluster.run`.
+    ``how`` is for :class:`Cluster`; the rest is as for :meth:`Cluster.run`. If MXNet stumbles over
+    :data:`ENGINE_RACE`, everything is done once more, in a new cluster.
     """
+    try:
+        with Cluster(workers, servers, **how) as c:
+            return c.run(function, *args, timeout=timeout)
+    except ClusterError as e:
+        if ENGINE_RACE not in str(e):
+            raise
     with Cluster(workers, servers, **how) as c:
         return c.run(function, *args, timeout=timeout)
 
