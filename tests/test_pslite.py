@@ -258,3 +258,18 @@ def test_members_run_in_hosts_of_their_own(worker):
                 c.run(worker.steps, 10)
         assert pslite.run(worker.add, 1, 1, 5, machines=machines)[0][2] == [5, 5]
     assert gone(pids)
+
+
+def test_a_run_that_met_the_race_of_the_engine_is_done_once_more(monkeypatch):
+    calls = []
+
+    def fails(self, *args, **how):
+        calls.append(args)
+        raise cluster.ClusterError(f'worker 1 raised MXNetError: {pslite.ENGINE_RACE} 1280')
+    monkeypatch.setattr(pslite.Cluster, '__init__', lambda self, *_, **__: None)
+    monkeypatch.setattr(pslite.Cluster, '__enter__', lambda self: self)
+    monkeypatch.setattr(pslite.Cluster, '__exit__', lambda self, *_: None)
+    monkeypatch.setattr(pslite.Cluster, 'run', fails)
+    with pytest.raises(cluster.ClusterError, match=pslite.ENGINE_RACE):
+        pslite.run('module:function', 2, 1)
+    assert len(calls) == 2      # and not a third time
