@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from d2l_local import pages
 from tests.test_figures import load
 from tools.notebooks import ROOT
 
@@ -24,7 +25,7 @@ def draw():
 
 @pytest.fixture(scope='module')
 def config(draw):
-    return draw.calculator(PAGE)
+    return pages.calculator(PAGE)
 
 
 def javascript(code, *args):
@@ -38,7 +39,7 @@ def javascript(code, *args):
 
 def cases(draw, config):
     """The inputs as they start, and all combinations of choices and presets."""
-    start = draw.inputs(config)
+    start = pages.inputs(config)
     units = {i['name']: i.get('scale', 1) for i in config['inputs']}
     choices = [[(i['name'], n) for _, n in i['choices']] for i in config['inputs'] if 'choices' in i]
     for chosen in itertools.product(*choices):
@@ -56,15 +57,15 @@ def python(config, values, k):
 
 
 def test_tables_are_those_that_are_computed(draw):
-    assert draw.with_tables(PAGE) == PAGE
-    assert draw.traffic() in PAGE and draw.scaling_table(PAGE) in PAGE
+    assert pages.with_tables(PAGE, draw.TABLES) == PAGE
+    assert draw.traffic() in PAGE and pages.first_table(PAGE, draw.scaling) in PAGE
 
 
 def test_a_planted_number_is_noticed(draw):
-    for table in (draw.traffic(), draw.scaling_table(PAGE)):
+    for table in (draw.traffic(), pages.first_table(PAGE, draw.scaling)):
         digit = re.search(r'\d', table.split('\n')[2])[0]
         wrong = PAGE.replace(table, table.replace(digit, str((int(digit) + 1) % 10)))
-        assert draw.with_tables(wrong) != wrong
+        assert pages.with_tables(wrong, draw.TABLES) != wrong
 
 
 def test_formulas_of_the_page_are_those_of_the_twin(draw, config):
@@ -75,7 +76,7 @@ def test_formulas_of_the_page_are_those_of_the_twin(draw, config):
 
 
 def test_the_model_at_its_borders(draw, config):
-    values = draw.inputs(config)
+    values = pages.inputs(config)
     one = draw.scaling(1, **values)
     assert one['speedup'] == 1 and one['wire'] == 0 and one['step'] == one['compute']
     free = {**values, 'bandwidth': 1e30, 'latency': 0}
@@ -104,12 +105,12 @@ def test_the_script_starts_with_the_table_of_the_page(draw, config):
                       '(c) => api.number(v[c.value] / (c.scale || 1)))] })',
                       config)
     assert rows == [[c.strip() for c in line.strip('|').split('|')]
-                    for line in draw.scaling_table(PAGE).split('\n')[2:]]
+                    for line in pages.first_table(PAGE, draw.scaling).split('\n')[2:]]
 
 
 @node
 def test_answers_name_the_right_number_of_devices(draw, config):
-    values = draw.inputs(config)
+    values = pages.inputs(config)
     said = javascript('args[0].answers.map((a) => api.answer(args[0], a, [...Array(64).keys()].map('
                       '(i) => api.model(args[0])(args[1], i + 1))))', config, values)
     best = max(range(1, 65), key=lambda k: draw.scaling(k, **values)['speedup'])

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from d2l_local import links, machine
+from d2l_local import links, machine, pages
 from tests.test_calculator import javascript, node, python
 from tests.test_figures import load
 from tools.notebooks import ROOT
@@ -25,7 +25,7 @@ def draw():
 
 @pytest.fixture(scope='module')
 def config(draw):
-    return draw.calculator(PAGE)
+    return pages.calculator(PAGE)
 
 
 @pytest.mark.parametrize('n', [2, 3, 4, 8])
@@ -97,10 +97,10 @@ def test_rules_of_waiting(draw):
 
 
 def test_table_is_the_one_that_is_computed(draw):
-    assert draw.with_tables(PAGE) == PAGE
-    table = draw.aggregation_table(PAGE)
+    assert pages.with_tables(PAGE, draw.TABLES) == PAGE
+    table = pages.first_table(PAGE, draw.aggregation)
     wrong = PAGE.replace(table, table.replace('60.0', '61.0'))
-    assert wrong != PAGE and draw.with_tables(wrong) == PAGE
+    assert wrong != PAGE and pages.with_tables(wrong, draw.TABLES) == PAGE
 
 
 def test_formulas_of_the_page_are_those_of_the_twin(draw, config):

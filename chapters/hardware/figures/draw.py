@@ -2,21 +2,13 @@
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from d2l_local import plotting
+from d2l_local.pages import canvas
 
 BLUE, ORANGE = plotting.COLOURS[:2]
 LIGHT, WARM, GREY = '#dbe7f5', '#fbe3d3', '#555555'
-
-
-def canvas(width, height):
-    """Axes without a frame. A unit is 0.82 inches: so narrow a figure stays legible on a phone."""
-    _, ax = plt.subplots(figsize=(0.82 * width, 0.82 * height))
-    ax.set(xlim=(0, width), ylim=(0, height), position=(0, 0, 1, 1))
-    ax.axis('off')
-    return ax
 
 
 def box(ax, x, y, width, height, text='', fill='white', edge=BLUE, size=9, **label):

@@ -3,15 +3,13 @@
     python chapters/multi_gpu/figures/draw.py
 """
 
-import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from d2l_local import plotting
+from d2l_local.pages import canvas, first_table, number, with_tables
 from d2l_local.timing import Event
 
 RATIO = 'https://epochai.org/blog/backward-forward-FLOP-ratio'     # why a step is three forward passes
@@ -94,11 +92,6 @@ def size(count: float) -> str:
     raise ValueError('too large')
 
 
-def number(x: float) -> str:
-    """About three digits, as ``calculator.js`` prints them."""
-    return f'{x:.0f}' if x >= 100 else f'{x:.1f}' if x >= 10 else f'{x:.2f}'
-
-
 def traffic(batches: tuple[int, ...] = (128, 256)) -> str:
     """The table of what each of two devices sends in a step of training, in float32."""
     cells = [(n, b) for n in NETWORKS.values() for b in batches]
@@ -117,11 +110,6 @@ def traffic(batches: tuple[int, ...] = (128, 256)) -> str:
 
 
 # The cost model of the calculator, once more: index.md has its formulas for the browser.
-
-def calculator(page: str) -> dict:
-    """What a page tells ``calculator.js``."""
-    return json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.S)[1])
-
 
 def scaling(k: int, parameters: float, work: float, batch: float, shared: float, speed: float,
             bandwidth: float, latency: float, messages: float, even: float, overlap: float,
@@ -148,45 +136,10 @@ def scaling(k: int, parameters: float, work: float, batch: float, shared: float,
             'efficiency': compute / step}
 
 
-def inputs(config: dict) -> dict[str, float]:
-    """The calculator's inputs as it starts, in units without prefixes."""
-    return {i['name']: i['value'] * i.get('scale', 1) for i in config['inputs']}
-
-
-def scaling_table(page: str) -> str:
-    """The calculator's first table, for readers without JavaScript."""
-    config = calculator(page)
-    values, rows, k = inputs(config), [], 1
-    while k <= values['most']:
-        row = scaling(k, **values)
-        rows.append([str(k), *(number(row[c['value']] / c.get('scale', 1)) for c in config['columns'])])
-        k *= 2
-    titles = [f"{c['label']}{', ' + c['unit'] if c.get('unit') else ''}" for c in config['columns']]
-    titles = [f"{config['over']['label']} (cost model)", *titles]
-    return '\n'.join('| ' + ' | '.join(r) + ' |' for r in [titles, ['---:'] * len(titles), *rows])
-
-
-TABLES = {'traffic': lambda page: traffic(), 'scaling': scaling_table}
-
-
-def with_tables(page: str) -> str:
-    """The page with its tables computed anew."""
-    for name, table in TABLES.items():
-        head, _, rest = re.split(rf'(?<=<!-- {name}: computed by figures/draw.py; a test compares -->)'
-                                 rf'(.*?)(?=<!-- end {name} -->)', page, flags=re.S)
-        page = f'{head}\n\n{table(page)}\n\n{rest}'
-    return page
+TABLES = {'traffic': lambda page: traffic(), 'scaling': lambda page: first_table(page, scaling)}
 
 
 # Figures.
-
-def canvas(width, height):
-    """Axes without a frame. A unit is 0.82 inches: so narrow a figure stays legible on a phone."""
-    _, ax = plt.subplots(figsize=(0.82 * width, 0.82 * height))
-    ax.set(xlim=(0, width), ylim=(0, height), position=(0, 0, 1, 1))
-    ax.axis('off')
-    return ax
-
 
 def box(ax, x, y, width, height, text='', fill='white', edge=BLUE, size=9):
     """A rounded box with its lower left corner at (x, y)."""
@@ -342,4 +295,4 @@ FIGURES = {'splits': splits, 'steps': steps, 'allreduce': allreduce, 'overlap': 
 
 if __name__ == '__main__':
     print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')
-    PAGE.write_text(with_tables(PAGE.read_text()))
+    PAGE.write_text(with_tables(PAGE.read_text(), TABLES))

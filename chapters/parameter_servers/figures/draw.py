@@ -3,16 +3,14 @@
     python chapters/parameter_servers/figures/draw.py
 """
 
-import json
 import math
-import re
 from collections import Counter
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from d2l_local import plotting
+from d2l_local.pages import canvas, first_table, with_tables
 from d2l_local.timing import Event
 
 PAGE = Path(__file__).parents[1] / 'index.md'
@@ -106,11 +104,6 @@ def work(durations: list[float], steps: int, bound: float) -> list[list[tuple[fl
 
 # The cost model of the calculator, once more: index.md has its formulas for the browser.
 
-def calculator(page: str) -> dict:
-    """What the page tells ``calculator.js``."""
-    return json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.S)[1])
-
-
 def aggregation(k: int, size: float, gpu: float, cpu: float, **_: float) -> dict[str, float]:
     """Seconds to add up the arrays of ``k`` GPUs and hand out the sum (cost model).
 
@@ -122,46 +115,10 @@ def aggregation(k: int, size: float, gpu: float, cpu: float, **_: float) -> dict
             'shares': 2 * (k - 1) * size / k / gpu}
 
 
-def number(x: float) -> str:
-    """About three digits, as ``calculator.js`` prints them."""
-    return f'{x:.0f}' if x >= 100 else f'{x:.1f}' if x >= 10 else f'{x:.2f}'
-
-
-def aggregation_table(page: str) -> str:
-    """The calculator's first table, for readers without JavaScript."""
-    config = calculator(page)
-    values = {i['name']: i['value'] * i.get('scale', 1) for i in config['inputs']}
-    rows, k = [], 1
-    while k <= values['most']:
-        row = aggregation(k, **values)
-        rows.append([str(k), *(number(row[c['value']] / c['scale']) for c in config['columns'])])
-        k *= 2
-    titles = [f"{config['over']['label']} (cost model)",
-              *(f"{c['label']}, {c['unit']}" for c in config['columns'])]
-    return '\n'.join('| ' + ' | '.join(r) + ' |' for r in [titles, ['---:'] * len(titles), *rows])
-
-
-TABLES = {'aggregation': aggregation_table}
-
-
-def with_tables(page: str) -> str:
-    """The page with its table computed anew."""
-    for name, table in TABLES.items():
-        head, _, rest = re.split(rf'(?<=<!-- {name}: computed by figures/draw.py; a test compares -->)'
-                                 rf'(.*?)(?=<!-- end {name} -->)', page, flags=re.S)
-        page = f'{head}\n\n{table(page)}\n\n{rest}'
-    return page
+TABLES = {'aggregation': lambda page: first_table(page, aggregation)}
 
 
 # Figures.
-
-def canvas(width, height):
-    """Axes without a frame. A unit is 0.82 inches: so narrow a figure stays legible on a phone."""
-    _, ax = plt.subplots(figsize=(0.82 * width, 0.82 * height))
-    ax.set(xlim=(0, width), ylim=(0, height), position=(0, 0, 1, 1))
-    ax.axis('off')
-    return ax
-
 
 def box(ax, x, y, text='', fill=LIGHT, edge=BLUE, width=0.42, height=0.36, size=9):
     """A rounded box around (x, y)."""
@@ -376,4 +333,4 @@ FIGURES = {'strategies': strategies, 'ring': ring, 'tree': tree, 'cube_rings': c
 
 if __name__ == '__main__':
     print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')
-    PAGE.write_text(with_tables(PAGE.read_text()))
+    PAGE.write_text(with_tables(PAGE.read_text(), TABLES))
