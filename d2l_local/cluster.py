@@ -98,8 +98,19 @@ def tail(path: Path, lines: int = LINES) -> str:
     return ''
 
 
-def _with_log(message: str, name: str, log: str) -> str:
+def with_log(message: str, name: str, log: str) -> str:
+    """A message with the end of a member's log, if there is any."""
     return f'{message}\nend of the log of {name}:\n{log}' if log else message
+
+
+def check_environment(environment: dict[str, Any]) -> None:
+    """Raise :class:`ValueError` if keywords cannot be meant as environment variables of members."""
+    for name, value in environment.items():
+        if not isinstance(value, str) or not name.isupper():
+            raise ValueError(
+                f'{name}={value!r}: what is not a keyword here becomes an environment variable of the '
+                'members, which is written in capitals and has a text. What is meant for the function '
+                'that they call stands without a name')
 
 
 def new_folder() -> Path:
@@ -185,7 +196,7 @@ class Processes:
         self.check()
 
     def _fail(self, name: str, message: str) -> None:
-        message = _with_log(message, name, tail(self.log(name)))
+        message = with_log(message, name, tail(self.log(name)))
         self.stop()
         raise ClusterError(message, name)
 
@@ -255,16 +266,20 @@ class Ranks:
         ranks: how many.
         preload: modules that a rank finds already imported where the system can do that.
         port: for the group; a free one if it is None.
+        contexts: one for each rank, which make its pipes and its process, as those of
+            ``multiprocessing`` do. All on this machine if it is None.
         environment: of the ranks, over the inherited one.
 
     Raises:
         ClusterError: a rank does not start, or the port is in use. Nothing is left then.
+        ValueError: fewer than one rank, or keywords that are no environment variables.
     """
 
     def __init__(self, ranks: int, preload: Sequence[str] = (), port: int | None = None,
-                 **environment: str) -> None:
+                 contexts: Sequence[Any] | None = None, **environment: str) -> None:
         if ranks < 1:
             raise ValueError(f'a group needs at least one rank, not {ranks}')
+        check_environment(environment)
         if port is not None:
             check_port(port)
         self.port = port or free_port()
@@ -275,8 +290,8 @@ class Ranks:
         shared = {'WORLD_SIZE': str(ranks), 'LOCAL_WORLD_SIZE': str(ranks), 'MASTER_ADDR': HOST,
                   'MASTER_PORT': str(self.port)}
         try:
-            context = _context(tuple(preload))
-            for i in range(ranks):
+            contexts = contexts or [_context(tuple(preload))] * ranks
+            for i, context in enumerate(contexts):
                 own = {**shared, 'RANK': str(i), 'LOCAL_RANK': str(i), **environment}
                 self.members.append(_Rank(context, i, own, self.folder))
         except BaseException:
@@ -356,7 +371,7 @@ class Ranks:
         message += ''.join(f'\n{m} was at: {text}' for m, text in where.items())
         if raised and raised[0] is not first:
             message += f'\n{raised[0]} raised {raised[0].state[2]}'
-        return ClusterError(_with_log(message, str(first), tail(first.log)), str(first))
+        return ClusterError(with_log(message, str(first), tail(first.log)), str(first))
 
     def stop(self) -> None:
         """End every rank and remove the logs. May be called again."""

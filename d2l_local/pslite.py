@@ -155,12 +155,14 @@ class Cluster:
 
     Raises:
         ClusterError: the members do not find each other. Nothing is left of them then.
+        ValueError: no workers, no servers, or keywords that are no environment variables.
     """
 
     def __init__(self, workers: int = 1, servers: int = 1, kind: str = 'dist_sync',
                  machines: Machines | None = None, **environment: str) -> None:
         if workers < 1 or servers < 1:
             raise ValueError(f'a cluster needs workers and servers, not {workers} and {servers}')
+        cluster.check_environment(environment)
         self.machines = machines or here()
         self.folder = cluster.new_folder()
         self.members: dict[str, Member] = {}
@@ -331,9 +333,9 @@ class Cluster:
         self._fail(late[0], message)
 
     def _fail(self, m: Member, message: str) -> None:
-        log = cluster.tail(m.log)
+        message = cluster.with_log(message, m.name, cluster.tail(m.log))
         self.stop()
-        raise ClusterError(f'{message}\nend of the log of {m}:\n{log}' if log else message, m.name)
+        raise ClusterError(message, m.name)
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         """Send a signal to a member: by default the one that ends it at once."""
@@ -357,14 +359,13 @@ def run(function: str | Callable, workers: int, servers: int, *args: Any, timeou
     ``how`` is for :class:`Cluster`; the rest is as for :meth:`Cluster.run`. If MXNet stumbles over
     :data:`ENGINE_RACE`, everything is done once more, in a new cluster.
     """
-    try:
-        with Cluster(workers, servers, **how) as c:
-            return c.run(function, *args, timeout=timeout)
-    except ClusterError as e:
-        if ENGINE_RACE not in str(e):
-            raise
-    with Cluster(workers, servers, **how) as c:
-        return c.run(function, *args, timeout=timeout)
+    for last in (False, True):
+        try:
+            with Cluster(workers, servers, **how) as c:
+                return c.run(function, *args, timeout=timeout)
+        except ClusterError as e:
+            if last or ENGINE_RACE not in str(e):
+                raise
 
 
 def _stop(machines: Machines, members: dict[str, Member], folder: Path) -> None:

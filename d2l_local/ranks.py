@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,47 +37,29 @@ def ranks(k: int, patience: float = 10.0, port: int | None = None,
             start, before it raises.
         port, environment: as for :class:`d2l_local.cluster.Ranks`.
         network: of at least ``k`` hosts. Each rank then lives in a host of its own, and what it
-            sends goes over that host's link.
+            sends goes over that host's link. Ranks start anew there, so each imports PyTorch for
+            itself: some seconds for eight of them.
 
     Raises:
         cluster.ClusterError: see there.
+        ValueError: the network has too few hosts, or see there.
     """
+    contexts = None
     if network is not None:
-        group = HostRanks(network, k, **environment)
-    else:
-        if sys.platform in LOOPBACK:
-            environment.setdefault('GLOO_SOCKET_IFNAME', LOOPBACK[sys.platform])
-        group = cluster.Ranks(k, PRELOAD, port, **environment)
+        if k > len(network.addresses):
+            raise ValueError(f'{k} ranks do not fit on {len(network.addresses)} hosts')
+        contexts = [_Host(network, i) for i in range(k)]
+        environment = {'MASTER_ADDR': network.addresses[0], 'GLOO_SOCKET_IFNAME': network.interface,
+                       'LOCAL_WORLD_SIZE': '1', 'LOCAL_RANK': '0', **environment}
+    elif sys.platform in LOOPBACK:
+        environment.setdefault('GLOO_SOCKET_IFNAME', LOOPBACK[sys.platform])
+    group = cluster.Ranks(k, PRELOAD, port, contexts, **environment)
     group.run(join, patience, max(1, machine.cores() // k), timeout=patience + 50)
     return group
 
 
-class HostRanks(cluster.Ranks):
-    """Ranks in the hosts of a :class:`d2l_local.links.Network`, one in each.
-
-    They start anew, so each imports PyTorch for itself: some seconds for eight of them.
-    """
-
-    def __init__(self, network: 'links.Network', ranks: int, **environment: str) -> None:
-        if not 1 <= ranks <= len(network.addresses):
-            raise ValueError(f'{ranks} ranks do not fit on {len(network.addresses)} hosts')
-        self.port, self.world = 29500, str(ranks)       # nobody else listens in these hosts
-        self.folder, self.members = cluster.new_folder(), []
-        self._stop = weakref.finalize(self, cluster._stop_ranks, self.members, self.folder)
-        shared = {'WORLD_SIZE': self.world, 'LOCAL_WORLD_SIZE': '1', 'LOCAL_RANK': '0',
-                  'MASTER_ADDR': network.addresses[0], 'MASTER_PORT': str(self.port),
-                  'GLOO_SOCKET_IFNAME': network.interface}
-        try:
-            for i in range(ranks):
-                own = {**shared, 'RANK': str(i), **environment}
-                self.members.append(cluster._Rank(_Host(network, i), i, own, self.folder))
-        except BaseException:
-            self.stop()
-            raise
-
-
 class _Host:
-    """What multiprocessing calls a context: makes processes, here in one host of a network."""
+    """What multiprocessing calls a context: makes pipes, and processes in one host of a network."""
 
     Pipe = staticmethod(multiprocessing.Pipe)
 
@@ -86,19 +67,19 @@ class _Host:
         self.network, self.host = network, host
 
     def Process(self, target: Callable, args: tuple) -> '_HostProcess':
-        return _HostProcess(self.network, self.host, *args)
+        return _HostProcess(self.network, self.host, target, *args)
 
 
 class _HostProcess:
     """A process in a host, with the part of ``multiprocessing.Process`` that a rank needs."""
 
-    def __init__(self, network: 'links.Network', host: int, *args: Any) -> None:
+    def __init__(self, network: 'links.Network', host: int, target: Callable, *args: Any) -> None:
         *self.pipes, environment, out, log = args
         root = str(Path(__file__).resolve().parent.parent)
         code = (f'import sys; sys.path.insert(0, {root!r})\n'
                 'from multiprocessing.connection import Connection\n'
-                'from d2l_local import cluster\n'
-                f'cluster._serve(*map(Connection, {[p.fileno() for p in self.pipes]}), '
+                f'from {target.__module__} import {target.__name__} as serve\n'
+                f'serve(*map(Connection, {[p.fileno() for p in self.pipes]}), '
                 f'{environment!r}, {out!r}, {log!r})')
         self.command, self.log = network.command(host, [sys.executable, '-c', code]), log
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from d2l_local import cluster
+from tests.processes import alive, gone
 from tools.notebooks import ROOT
 
 SOURCE = '''
@@ -70,29 +71,6 @@ def fork_server():
 @pytest.fixture(autouse=True)
 def workers():
     return cluster.define_worker('d2l_test_worker', SOURCE)
-
-
-def alive(pid):
-    try:
-        state = Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0]
-        return state != 'Z'
-    except FileNotFoundError:
-        return False if sys.platform == 'linux' else _answers(pid)
-
-
-def _answers(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def gone(pids, seconds=5.0):
-    end = time.monotonic() + seconds
-    while any(map(alive, pids)) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not any(map(alive, pids))
 
 
 def failing(*args, ranks=2, timeout=30.0, **how):

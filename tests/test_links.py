@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from d2l_local import cluster, links
+from tests.processes import alive, gone
 
 RECEIVE = '''
 import socket
@@ -71,20 +72,6 @@ def receive(net):
 
 def interfaces():
     return run(['ip', '-o', 'link']).stdout
-
-
-def alive(pid):
-    try:
-        return Path(f'/proc/{pid}/stat').read_text().rsplit(') ', 1)[1][0] not in 'ZX'
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def gone(pids, seconds=5.0):
-    end = time.monotonic() + seconds
-    while any(map(alive, pids)) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not any(map(alive, pids))
 
 
 def namespaces(pids='[0-9]*'):

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 import pytest
 
 from d2l_local import cluster, links, pslite
+from tests.processes import alive, gone
 from tools.notebooks import ROOT
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec('mxnet'), reason='no MXNet here')
@@ -69,26 +69,6 @@ def updates(kv):
 @pytest.fixture(autouse=True)
 def worker():
     return cluster.define_worker('d2l_test_pslite', SOURCE)
-
-
-def alive(pid):
-    try:
-        return Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] != 'Z'
-    except FileNotFoundError:
-        if sys.platform == 'linux':
-            return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def gone(pids, seconds=5.0):
-    end = time.monotonic() + seconds
-    while any(map(alive, pids)) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not any(map(alive, pids))
 
 
 def listening(pids):
@@ -243,6 +223,15 @@ def test_a_role_in_the_environment_does_not_reach_members(worker, monkeypatch):
         assert pslite.run(worker.add, 1, 1, 1, machines=machines)[0][2] == [1, 1]
     with pytest.raises(ValueError, match='workers and servers'):
         pslite.Cluster(0, 1)
+
+
+@pytest.mark.parametrize('how', [{'steps': 36}, {'server': '2'}, {'DMLC_NUM_SERVER': 2}])
+def test_keywords_that_are_no_variables_are_refused_before_anything_starts(worker, how):
+    name = next(iter(how))
+    with pytest.raises(ValueError, match=f'{name}=.*stands without a name'):
+        pslite.run(worker.steps, 1, 1, **how)
+    with pytest.raises(ValueError, match=f'{name}=.*stands without a name'):
+        cluster.run(worker.steps, 1, **how)
 
 
 @pytest.mark.skipif(bool(links.unavailable()), reason=links.unavailable())

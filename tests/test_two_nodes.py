@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from d2l_local import cluster, links, machine
+from tests.processes import alive
 
 pytestmark = [
     pytest.mark.skipif(machine.machine()['torch'] is None, reason='torch is not installed'),
@@ -130,13 +131,6 @@ def die(rank):
 @pytest.fixture
 def workers():
     return cluster.define_worker('d2l_test_hosts', RANKS)
-
-
-def alive(pid):
-    try:
-        return open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[0] != 'Z'
-    except OSError:
-        return False
 
 
 @pytest.mark.skipif(bool(links.unavailable()), reason=links.unavailable() or 'links can be shaped')
