@@ -1,5 +1,6 @@
 """The first page of the topic: its algorithms, its calculator, and the commands that it prints."""
 
+import ast
 import itertools
 import math
 import re
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import nbformat
 import pytest
 
 from d2l_local import links, machine, pages
@@ -168,3 +170,40 @@ def test_the_commands_for_mxnet_on_two_machines(tmp_path):
     pulled = sorted(re.findall(r'pulled.*', ''.join(said)))
     assert pulled == [f'pulled {i} 2 [11.0, 11.0, 11.0, 11.0]' for i in range(2)], said
     assert [p.returncode for p in hosts] == [0, 0]
+
+
+def literal(name, nb):
+    """What a cell of a notebook assigns to a name, if it is written out."""
+    for cell in nb.cells:
+        if cell.cell_type == 'code' and f'\n{name} = ' in f'\n{cell.source}' and cell.source[0] != '%':
+            for node in ast.parse(cell.source).body:
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+                    return ast.literal_eval(node.value)
+
+
+def printed(pattern, nb):
+    """Groups of each match in what the stored run has printed."""
+    text = ''.join(o.get('text', '') for c in nb.cells for o in c.get('outputs', ()))
+    return re.findall(pattern, text, re.M)
+
+
+@pytest.mark.skipif(bool(links.unavailable()), reason=links.unavailable() or 'links can be shaped')
+def test_reference_times_are_those_of_a_stored_run():
+    """Where no links can be made, pages show reference times. Here they are near what was measured."""
+    pairs = []
+    nb = nbformat.read(CHAPTER / 'parameter_servers_mxnet.ipynb', 4)
+    times = printed(r'^\d worker.* MB: ([\d.]+) s', nb)
+    pairs += zip(literal('REFERENCE', nb), map(float, times), strict=True)
+    nb = nbformat.read(CHAPTER / 'parameter_servers_faults_mxnet.ipynb', 4)
+    (full, compressed), = printed(r'^32 bits: ([\d.]+) s, 2 bits: ([\d.]+) s', nb)
+    pairs += zip(literal('seconds', nb).values(), (float(full), float(compressed)), strict=True)
+    nb = nbformat.read(CHAPTER / 'parameter_servers_pytorch.ipynb', 4)
+    reference = literal('REFERENCE', nb)
+    for n, row in printed(r'^(\d) ranks: (.*model)$', nb):
+        pairs += [(reference[f'{way} {n} 1000 0'], 1e3 * float(s))
+                  for way, s in re.findall(r'(\w+) ([\d.]+) s', row) if way != 'shards']
+    for size, row in printed(r'^ *(\d+) KB: (.*model)$', nb):
+        pairs += [(reference[f'{way} 8 {size} 10'], float(ms))
+                  for way, ms in re.findall(r'(\w+) (\d+) ms', row)]
+    assert len(pairs) == 12 + 2 + 9 + 10
+    assert all(1 / 1.3 < a / b < 1.3 for a, b in pairs), pairs

@@ -119,6 +119,23 @@ def test_two_clusters_at_once_do_not_meet(worker):
         assert a.folder != b.folder
 
 
+def test_programs_with_clusters_at_once_do_not_meet():
+    """As two notebooks that run at the same time."""
+    code = textwrap.dedent(f'''
+        import sys
+        from d2l_local import cluster, pslite
+        w = cluster.define_worker('d2l_test_pslite', {SOURCE!r})
+        value = float(sys.argv[1])
+        for _ in range(5):
+            sums = [a[2] for a in pslite.run(w.add, 2, 1, value)]
+            assert sums == [[3 * value] * 2] * 2, sums
+        print('fine')
+    ''')
+    programs = [subprocess.Popen([sys.executable, '-c', code, value], stdout=subprocess.PIPE, text=True,
+                                 cwd=ROOT) for value in ('1', '100')]
+    assert [p.communicate(timeout=120)[0] for p in programs] == ['fine\n'] * 2
+
+
 @pytest.mark.parametrize('victim', ['worker 1', 'server 0', 'scheduler'])
 def test_a_member_that_dies_is_named_at_once(worker, victim):
     with pslite.Cluster(2, 1) as c:
