@@ -43,7 +43,9 @@ from d2l_local.cluster import ClusterError
 NOT_NEEDED = ('matplotlib', 'onnx', 'scipy', 'sklearn')
 # What a worker says, rarely, if two threads of MXNet's engine use a key for the first time at once.
 ENGINE_RACE = 'The value size cannot be changed'
-START = 60.0            # seconds in which members must have found each other
+WHO = 'who are you?'    # a command to all servers
+KINDS = 'dist_sync', 'dist_async'
+START = 60.0           # seconds in which members must have found each other
 IMPORT = 120.0          # and MXNet must have been imported
 UNCOUNTED = '' if sys.platform == 'linux' else 'the bytes of a connection are counted on Linux only'
 
@@ -140,6 +142,9 @@ class Member:
 class Cluster:
     """A scheduler, servers, and workers that call functions together and return their results.
 
+    Servers and workers are named by the ranks that ps-lite gives them. An array that is not split is
+    on the server whose rank is its key modulo the number of servers.
+
     ::
 
         with Cluster(workers=2, servers=1) as c:
@@ -155,13 +160,16 @@ class Cluster:
 
     Raises:
         ClusterError: the members do not find each other. Nothing is left of them then.
-        ValueError: no workers, no servers, or keywords that are no environment variables.
+        ValueError: no workers, no servers, another kind, or keywords that are no environment
+            variables.
     """
 
     def __init__(self, workers: int = 1, servers: int = 1, kind: str = 'dist_sync',
                  machines: Machines | None = None, **environment: str) -> None:
         if workers < 1 or servers < 1:
             raise ValueError(f'a cluster needs workers and servers, not {workers} and {servers}')
+        if kind not in KINDS:
+            raise ValueError(f'the kind of store is one of {KINDS}, not {kind!r}')
         cluster.check_environment(environment)
         self.machines = machines or here()
         self.folder = cluster.new_folder()
@@ -192,20 +200,21 @@ class Cluster:
         m.pid = self.machines.fork(host, name, kind, str(self.folder), environment, sys.path)
 
     def _meet(self, door: socket.socket) -> None:
-        """Hear from every member, then wait until the workers have a store; sort them by rank."""
+        """Hear from every member, then wait until all know their ranks; name them by rank."""
         end = time.monotonic() + START
         for _ in self.members:
             c = _accept(door, end, self.machines.group.check)
             self.members[c.recv()].conn = c
-        workers = [m for m in self.members.values() if m.name.startswith('worker')]
-        for m in workers:
+        ranked = [m for m in self.members.values() if m.name != 'scheduler']
+        for m in ranked:
             m.answer = None
         self._wait(START)
-        for m in workers:       # ps-lite has numbered them in another order
+        for m in ranked:        # ps-lite has numbered them in another order
             del self.members[m.name]
-        for m in sorted(workers, key=lambda m: m.answer[1]):
-            m.name = f'worker {m.answer[1]}'
+        for m in sorted(ranked, key=lambda m: (m.name.split()[0], m.answer[1])):
+            m.name = f'{m.name.split()[0]} {m.answer[1]}'
             self.members[m.name] = m
+            m.answer = ('idle', None) if m.name.startswith('server') else m.answer
 
     @property
     def workers(self) -> list[Member]:
@@ -379,6 +388,10 @@ def _stop(machines: Machines, members: dict[str, Member], folder: Path) -> None:
 
 def _stopped(pid: int) -> bool:
     """Whether a process was stopped by a signal and may go on later."""
+    if sys.platform == 'linux':     # where the program ps is not always there
+        with contextlib.suppress(OSError):
+            return Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] == 'T'
+        return False
     out = subprocess.run(['ps', '-o', 'state=', '-p', str(pid)], capture_output=True, text=True)
     return out.stdout.strip().startswith('T')
 
@@ -485,7 +498,6 @@ def _member(parent: int, name: str, kind: str, folder: str, environment: dict[st
             path: list[str]) -> None:
     """A scheduler, server or worker, until it is ended."""
     global _conn
-    code = 1
     try:
         cluster.die_with_parent()
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
@@ -501,11 +513,10 @@ def _member(parent: int, name: str, kind: str, folder: str, environment: dict[st
         sys.path[:] = path
         _conn = _connect(folder, name)
         _work(kind) if environment['DMLC_ROLE'] == 'worker' else _serve()
-        code = 0
     except BaseException:
         traceback.print_exc()
-    finally:
-        os._exit(code)
+        os._exit(1)     # from here: to leave the frames would free the store, and that waits for all
+    os._exit(0)
 
 
 def _watch(parent: int) -> None:
@@ -518,19 +529,34 @@ def _watch(parent: int) -> None:
 def _serve() -> None:
     import mxnet as mx
     from mxnet.kvstore import KVStoreServer
-    KVStoreServer(mx.kv.create('dist')).run()
+
+    class Server(KVStoreServer):
+        """Says its rank when it is asked: it does not know it before."""
+
+        def _controller(self) -> Callable:
+            usual = super()._controller()
+
+            def controller(command: int, body: bytes, context: Any) -> None:
+                if body == WHO.encode():
+                    _conn.send(('returned', self.kvstore.rank))
+                else:
+                    usual(command, body, context)
+            return controller
+    Server(mx.kv.create('dist')).run()
 
 
 def _work(kind: str) -> None:
     """Call what the notebook tells."""
     import mxnet as mx
     kv = mx.kv.create(kind)
+    if kv.rank == 0:
+        kv._send_command_to_servers(0, WHO)
     _conn.send(('returned', kv.rank))
     while True:
         try:
             name, sys.path[:], args = pickle.loads(_conn.recv_bytes())
         except (EOFError, OSError):
-            return
+            os._exit(0)
         for n, module in list(sys.modules.items()):
             if '/d2l-cluster-' in (getattr(module, '__file__', None) or ''):
                 del sys.modules[n]      # a %%worker cell: it may have changed

@@ -148,28 +148,57 @@ print('pulled', kv.rank, kv.num_workers, out.asnumpy().tolist(), flush=True)
 '''
 
 
+def block(text):
+    """The block of commands on the page that has this text."""
+    return next(b for b in re.findall(r'```bash\n(.*?)```', PAGE, re.S) if text in b)
+
+
+def typed(folder, first, change):
+    """Type commands on two hosts of a network, with some changes on the second: what they said."""
+    with links.Network(hosts=2, mbit=200) as net:
+        assert (net.addresses, net.interface) == (['10.0.0.1', '10.0.0.2'], 'eth0')   # as in the text
+        hosts = [subprocess.Popen(net.command(i, ['sh', '-c', text]), cwd=folder,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                 for i, text in enumerate((first, change(first)))]
+        try:
+            said = [p.communicate(timeout=120)[0] for p in hosts]
+        except subprocess.TimeoutExpired:
+            net.close()
+            raise
+    assert [p.returncode for p in hosts] == [0, 0], said
+    return ''.join(said)
+
+
 @pytest.mark.skipif(machine.machine()['mxnet'] is None, reason='MXNet is not installed')
 @pytest.mark.skipif(bool(links.unavailable()), reason=links.unavailable() or 'links can be shaped')
 def test_the_commands_for_mxnet_on_two_machines(tmp_path):
     """What the page tells readers to type, typed on two hosts of a network."""
-    block = next(b for b in re.findall(r'```bash\n(.*?)```', PAGE, re.S) if 'DMLC_ROLE=scheduler' in b)
     (tmp_path / 'train.py').write_text('from mxnet import npx\nnpx.set_np()\n' + WORKER)
-    block = block.replace('python', sys.executable)
-    with links.Network(hosts=2, mbit=200) as net:
-        assert net.addresses[0] == '10.0.0.1'       # as in the text
-        second = block.replace('DMLC_NODE_HOST=10.0.0.1', f'DMLC_NODE_HOST={net.addresses[1]}')
-        second = '\n'.join(line for line in second.split('\n') if 'ROLE=scheduler' not in line)
-        hosts = [subprocess.Popen(net.command(i, ['sh', '-c', text + 'wait\n']), cwd=tmp_path,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                 for i, text in enumerate((block, second))]
-        try:
-            said = [p.communicate(timeout=90)[0] for p in hosts]
-        except subprocess.TimeoutExpired:
-            net.close()
-            raise
-    pulled = sorted(re.findall(r'pulled.*', ''.join(said)))
+
+    def change(text):
+        text = text.replace('DMLC_NODE_HOST=10.0.0.1', 'DMLC_NODE_HOST=10.0.0.2')
+        return '\n'.join(line for line in text.split('\n') if 'ROLE=scheduler' not in line)
+    first = block('DMLC_ROLE=scheduler').replace('python', sys.executable) + 'wait\n'
+    said = typed(tmp_path, first, change)
+    pulled = sorted(re.findall(r'pulled.*', said))
     assert pulled == [f'pulled {i} 2 [11.0, 11.0, 11.0, 11.0]' for i in range(2)], said
-    assert [p.returncode for p in hosts] == [0, 0]
+
+
+@pytest.mark.skipif(machine.machine()['torch'] is None, reason='torch is not installed')
+@pytest.mark.skipif(bool(links.unavailable()), reason=links.unavailable() or 'links can be shaped')
+@pytest.mark.parametrize('victim_step, steps', [(-1, 60), (35, 65)])
+def test_the_commands_for_pytorch_on_two_machines(tmp_path, victim_step, steps):
+    """The notebook's own modules, as files, and what the page tells readers to type."""
+    shared = tmp_path / 'shared'
+    shared.mkdir()
+    for cell in nbformat.read(CHAPTER / 'parameter_servers_store_pytorch.ipynb', 4).cells:
+        if found := re.match(r'%%worker (store|training|elastic)\n', cell.source):
+            (tmp_path / f'{found[1]}.py').write_text(cell.source[found.end():])
+    first = block('torchrun --nnodes').replace('torchrun', f'{sys.executable} -m torch.distributed.run')
+    first = first.replace('/shared/folder -1', f'{shared} {victim_step}')
+    said = typed(tmp_path, first, lambda text: text.replace('local-addr=10.0.0.1', 'local-addr=10.0.0.2')
+                 .replace('is_host=1', 'is_host=0'))
+    assert len((shared / 'steps').read_text().split()) == steps, said
 
 
 def literal(name, nb):
@@ -192,8 +221,9 @@ def test_reference_times_are_those_of_a_stored_run():
     """Where no links can be made, pages show reference times. Here they are near what was measured."""
     pairs = []
     nb = nbformat.read(CHAPTER / 'parameter_servers_mxnet.ipynb', 4)
-    times = printed(r'^\d worker.* MB: ([\d.]+) s', nb)
-    pairs += zip(literal('REFERENCE', nb), map(float, times), strict=True)
+    times = printed(r'^\d worker.* bytes: ([\d.]+) (m?s) = .*model$', nb)
+    seconds = [float(t) * {'s': 1, 'ms': 1e-3}[unit] for t, unit in times]
+    pairs += zip(literal('REFERENCE', nb)[:-1], seconds, strict=True)      # the last one is noise
     nb = nbformat.read(CHAPTER / 'parameter_servers_faults_mxnet.ipynb', 4)
     (full, compressed), = printed(r'^32 bits: ([\d.]+) s, 2 bits: ([\d.]+) s', nb)
     pairs += zip(literal('seconds', nb).values(), (float(full), float(compressed)), strict=True)

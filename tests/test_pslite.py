@@ -48,6 +48,15 @@ def moved(kv, floats):
     x.wait_to_read()
     return pslite.traffic()
 
+def ask(kv, times):
+    x = np.ones((2,))
+    kv.init([0, 1], [x, x])
+    for i in range(times):
+        kv.pull(kv.rank, out=x)
+        x.wait_to_read()
+        pslite.report(i)
+        time.sleep(0.02)
+
 def fail(kv):
     if kv.rank == 1:
         print('the last words', flush=True)
@@ -153,6 +162,17 @@ def test_a_member_that_dies_is_named_at_once(worker, victim):
             c.run(worker.steps, 1)
 
 
+def test_servers_have_the_names_of_their_ranks(worker):
+    """Even keys are on server 0: they can be had when server 1 is gone, and odd ones cannot."""
+    with pslite.Cluster(2, 2) as c:
+        assert list(c.members) == ['scheduler', 'server 0', 'server 1', 'worker 0', 'worker 1']
+        c.start(worker.ask, 60)
+        c.wait_reports(4)
+        c.kill('server 1')
+        states = c.observe(3)
+    assert (states['worker 0'], states['worker 1']) == ('returned', 'working')
+
+
 def test_a_worker_that_raises_is_named_with_the_end_of_its_log(worker):
     with pslite.Cluster(2, 1) as c, pytest.raises(cluster.ClusterError) as e:
         c.run(worker.fail)
@@ -240,6 +260,8 @@ def test_a_role_in_the_environment_does_not_reach_members(worker, monkeypatch):
         assert pslite.run(worker.add, 1, 1, 1, machines=machines)[0][2] == [1, 1]
     with pytest.raises(ValueError, match='workers and servers'):
         pslite.Cluster(0, 1)
+    with pytest.raises(ValueError, match="one of .*'dist_async'.*, not 'local'"):
+        pslite.Cluster(1, 1, 'local')
 
 
 @pytest.mark.parametrize('how', [{'steps': 36}, {'server': '2'}, {'DMLC_NUM_SERVER': 2}])

@@ -1,5 +1,5 @@
-"""The same worker module under torchrun on two nodes: two addresses of this machine, two hosts of a
-shaped network. Nothing but the command line differs from one node."""
+"""The same worker module under torchrun on two nodes, which are two addresses of this machine; and ranks
+that talk where they should. Two hosts of a shaped network: see ``test_parameter_servers.py``."""
 
 import contextlib
 import json
@@ -39,6 +39,7 @@ def main(folder):
         'sum': x.tolist(), 'node': os.environ['GROUP_RANK'], 'local': os.environ['LOCAL_RANK'],
         'n': n, 'senders': senders}))
     dist.barrier()
+    dist.destroy_process_group()
 
 if __name__ == '__main__':
     main(sys.argv[1])
@@ -73,22 +74,6 @@ def test_two_addresses_of_this_machine(script):
         for i, address in enumerate(('127.0.0.1', '127.0.0.2')):
             group.start(f'node {i}', torchrun(endpoint, address, script),
                         GLOO_SOCKET_IFNAME='lo', OMP_NUM_THREADS='1')
-        group.wait(timeout=120)
-    check(script)
-
-
-@pytest.mark.skipif(bool(links.unavailable()), reason=links.unavailable() or 'links can be shaped')
-def test_two_hosts_of_a_network(script):
-    """Two launchers in namespaces of their own, which share nothing but files and a switch.
-
-    A host that does not know its address by its name must be told that it is the meeting point.
-    """
-    with links.Network(hosts=2, mbit=100) as net, cluster.Processes() as group:
-        endpoint = f'{net.addresses[0]}:29400'
-        for i, address in enumerate(net.addresses):
-            command = torchrun(endpoint, address, script, f'--rdzv-conf=is_host={i == 0}')
-            group.start(f'node {i}', net.command(i, command), GLOO_SOCKET_IFNAME=net.interface,
-                        OMP_NUM_THREADS='1')
         group.wait(timeout=120)
     check(script)
 
