@@ -45,7 +45,7 @@ NOT_NEEDED = ('matplotlib', 'onnx', 'scipy', 'sklearn')
 ENGINE_RACE = 'The value size cannot be changed'
 WHO = 'who are you?'    # a command to all servers
 KINDS = 'dist_sync', 'dist_async'
-START = 60.0           # seconds in which members must have found each other
+START = 60.0            # seconds in which members must have found each other
 IMPORT = 120.0          # and MXNet must have been imported
 UNCOUNTED = '' if sys.platform == 'linux' else 'the bytes of a connection are counted on Linux only'
 
@@ -143,7 +143,7 @@ class Cluster:
     """A scheduler, servers, and workers that call functions together and return their results.
 
     Servers and workers are named by the ranks that ps-lite gives them. An array that is not split is
-    on the server whose rank is its key modulo the number of servers.
+    on the server whose rank is 9973 times its key, modulo the number of servers.
 
     ::
 
