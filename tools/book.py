@@ -69,7 +69,7 @@ def not_run_note(path: Path, nb: nbformat.NotebookNode, claims: list[ledger.Entr
     reason = notebooks.missing(notebooks.framework(path))
     if not reason:
         return
-    where = f' on {claims[0].claim["machine"]}' if claims else ''
+    where = f' on {ledger.machines(claims)}' if claims else ''
     first = nb.cells[0]
     head, _, rest = first.source.partition('\n')
     first.source = (f'{head}\n\n```{{admonition}} Not re-run here\n:class: warning\nThe outputs on this '

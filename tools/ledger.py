@@ -40,6 +40,12 @@ def collect(nb: nbformat.NotebookNode, page: str, stored: bool) -> list[Entry]:
             for out in cell.outputs if METADATA_KEY in out.get('metadata', {})]
 
 
+def machines(entries: list[Entry]) -> str:
+    """The machines that measured these claims, each once: a cell that was refreshed alone may be
+    from another one than its neighbours."""
+    return ' and '.join(dict.fromkeys(e.claim['machine'] for e in entries))
+
+
 def line(entries: list[Entry], seconds: float) -> str:
     """The ledger in one line."""
     counts = Counter(e.claim['verdict'] for e in entries)
@@ -59,7 +65,7 @@ def page(entries: list[Entry], summary: str) -> str:
         mine = [e for e in entries if e.page == name]
         rows += [f'## [{title(name)}]({name})', '']
         if mine[0].stored:
-            rows += [f'Not run here: stored outputs from {mine[0].claim["machine"]}.', '']
+            rows += [f'Not run here: stored outputs from {machines(mine)}.', '']
         rows += ['| verdict | claim | bound | measured |', '|---|---|---|---|']
         for e in mine:
             c = {k: html.escape(str(v)).replace('|', '\\|') for k, v in e.claim.items()}
