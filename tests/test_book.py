@@ -96,5 +96,16 @@ def test_the_ledger_has_every_claim(html, pages):
         assert [ln for ln in pages['ledger.html'].links if ln.endswith(f'#claim-{id}')]
 
 
+def test_the_ledger_names_every_machine_of_a_page(html):
+    """A cell that was refreshed alone may be from another machine than the rest of its page."""
+    text = (html / 'ledger.html').read_text()
+    said = re.findall(r'stored outputs from ([^<]*?)\.</p>', text)
+    claims = json.loads((html / 'ledger.json').read_text())['claims']
+    wanted = {}
+    for c in claims:
+        wanted.setdefault(c['page'], {}).setdefault(c['machine'])
+    assert said == [' and '.join(machines) for machines in wanted.values()]
+
+
 def test_images_have_alternative_text(pages):
     assert not [(n, i.get('src')) for n, page in pages.items() for i in page.images if not i.get('alt')]
