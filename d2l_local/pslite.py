@@ -478,6 +478,7 @@ def _template(folder: str, host: int) -> None:
             if not pid:
                 control.close()
                 _member(parent, *args)
+            codes.pop(pid, None)        # of an earlier member: the system counts in a circle
             control.send(pid)
             continue
         pid = args[0]

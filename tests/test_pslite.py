@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from d2l_local import cluster, links, pslite
 from tests.processes import alive, gone
 from tools.notebooks import ROOT
 
+LAST_PID = '/proc/sys/kernel/ns_last_pid'
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec('mxnet'), reason='no MXNet here')
 
 SOURCE = '''
@@ -118,6 +120,24 @@ def test_twenty_starts_and_stops_leave_no_process_no_port_and_no_file(worker):
             cluster.check_port(int(p.rsplit(':', 1)[1]))
     assert len(set(pids)) == 100 and gone(pids) and not listening([*pids, os.getpid()])
     assert len(os.listdir('/proc/self/fd')) <= files + 8      # those of the idle process
+
+
+@pytest.mark.skipif(not os.access(LAST_PID, os.W_OK), reason='takes root, on Linux')
+def test_a_member_with_the_number_of_an_earlier_one_is_ended_too():
+    """The system counts processes in a circle; after some hundred clusters, numbers come again."""
+    for _ in range(10):         # another program may take the number first
+        with pslite.Cluster(1, 1) as c:
+            old = {m.pid for m in c.members.values()}
+        try:
+            Path(LAST_PID).write_text(str(min(old) - 1))
+        except OSError as e:    # in a container, root may not
+            pytest.skip(str(e))
+        with pslite.Cluster(1, 1) as c:
+            new = {m.pid for m in c.members.values()}
+        assert gone(new)
+        if old & new:
+            return
+    pytest.fail('no number came again')
 
 
 def test_two_clusters_at_once_do_not_meet(worker):
