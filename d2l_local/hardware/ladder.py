@@ -1,5 +1,6 @@
 """The latency ladder: the textbook's figures beside this machine's. Knows no framework."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -152,21 +153,30 @@ def table(rows: Sequence[Row]) -> Table:
     return Table(('action', 'textbook', 'here (range)', 'ratio'), [text(r) for r in rows])
 
 
-def draw(rows: Sequence[Row], between: tuple[float, float] = (2e-10, 1.0)):
+def draw(rows: Sequence[Row], between: tuple[float, float] | None = None):
     """Draw the ladder on a logarithmic scale: the textbook's marks, this machine's with their ranges.
 
     An unsteady figure is drawn hollow; a row without a figure of this machine has the textbook's alone.
 
     Args:
-        between: the times to show, in seconds: take a narrower pair to look closer.
+        between: the times to show, in seconds, to look closer; by default every row that has a time.
 
     Returns:
         The axes.
+
+    Raises:
+        ValueError: no row has a time to show.
     """
-    plotting.use_svg_display()
-    low, high = between
     times = {r.action: r.textbook or (r.measured.value if r.measured else 0.0) for r in rows}
+    if not between:
+        every = [times[r.action] for r in rows if times[r.action]]
+        every += [t for r in rows if r.measured for t in (r.measured.low, r.measured.high)]
+        if not every:
+            raise ValueError('no row has a time, of the textbook or of this machine')
+        between = 10 ** math.floor(math.log10(min(every))), 10 ** math.ceil(math.log10(max(every)))
+    low, high = between
     shown = sorted((r for r in rows if low <= times[r.action] <= high), key=lambda r: times[r.action])
+    plotting.use_svg_display()
     _, axes = plotting.plt.subplots(figsize=(7, 0.24 * len(shown) + 1.2))
     for y, r in enumerate(shown):
         axes.plot([low, high], [y, y], color='#eeeeee', linewidth=1, linestyle='-', zorder=0)
