@@ -261,7 +261,8 @@ def test_the_ladder_draws_unsteady_figures_hollow(closed):
 def test_the_ladder_leaves_no_time_out_unless_asked(closed):
     slow = hardware.Figure(1.2e-4, 9e-5, 2e-3, 9)
     rows = [hardware.Row('quick', None, exact(2e-8)), hardware.Row('slow', None, slow),
-            hardware.Row('elsewhere', 1e-6, reason='not here'), hardware.Row('neither', None, reason='no')]
+            hardware.Row('elsewhere', 1e-6, reason='not here'),
+            hardware.Row('neither', None, reason='no')]
     axes = hardware.draw_ladder(rows)
     assert [t.get_text() for t in axes.get_yticklabels()] == ['quick', 'elsewhere', 'slow']
     assert axes.get_xlim() == pytest.approx((1e-8, 1e-2))
