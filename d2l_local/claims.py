@@ -155,9 +155,12 @@ def claim(id: str, sentence: str, *, slow: Callable[[], Any] | None = None,
             reason = ('the machine is too noisy, or the calls take too long, '
                       f"for a verdict within {how['budget']:g} s")
     if verdict in ('fails', 'undecided') and callable(unless):
-        # The condition may have ended while we measured, and come back since: ask more than once.
-        if now := next(filter(None, (unless() for _ in range(ASK_AGAIN))), None):
-            verdict, reason = 'not testable here', now
+        # What disturbs may come and go: ask more than once, over some seconds.
+        for _ in range(ASK_AGAIN):
+            if now := unless():
+                verdict, reason = 'not testable here', now
+                break
+            time.sleep(how['budget'] / 12)
     passing = verdict == 'undecided' or (callable(unless) and bool(reason))
     return _show(Claim(id, sentence, bound, verdict, figure, reason, passing,
                        round(time.perf_counter() - began, 2)))

