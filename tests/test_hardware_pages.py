@@ -266,6 +266,8 @@ def test_the_ladder_leaves_no_time_out_unless_asked(closed):
     axes = hardware.draw_ladder(rows)
     assert [t.get_text() for t in axes.get_yticklabels()] == ['quick', 'elsewhere', 'slow']
     assert axes.get_xlim() == pytest.approx((1e-8, 1e-2))
+    alone = hardware.draw_ladder([hardware.Row('alone', 1e-6)])
+    assert alone.get_xlim() == pytest.approx((1e-6, 1e-5))
     with pytest.raises(ValueError, match='no row has a time'):
         hardware.draw_ladder(rows[-1:])
 
