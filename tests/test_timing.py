@@ -17,13 +17,13 @@ UNITS = units_per_call(70e-6)
 def test_known_ratios(monkeypatch, truth, bound, side):
     """Of ten trials at least nine are right, on the clock that neighbours do not disturb.
 
-    To half a percent: the call around the pieces takes that much, so the ratio is that of the
-    pieces to that much only, and an interval may be narrower.
+    The calls are ten times as long as elsewhere: what surrounds the pieces in a short one makes a
+    ratio of 1.1 smaller by half a thousandth or more, and an interval may be that narrow.
     """
     monkeypatch.setattr(timing, 'FAIL_SECONDS', 0.0)     # a budget with room, seldom used up
-    slow, fast = busy(round(UNITS * truth)), busy(UNITS)
+    slow, fast = busy(round(10 * UNITS * truth)), busy(10 * UNITS)
     found = [timing.ratio(slow, fast, above=bound, clock='thread', budget=3) for _ in range(10)]
-    assert sum(0.995 * r.low <= truth <= 1.005 * r.high for r in found) >= 9, found
+    assert sum(r.low <= truth <= r.high for r in found) >= 9, found
     assert sum(timing.bound_side(r.low, r.high, bound, None) == side for r in found) >= 9, found
     assert all(timing.bound_side(r.low, r.high, bound, None) != -side for r in found), found
 

@@ -173,8 +173,8 @@ def draw(rows: Sequence[Row], between: tuple[float, float] | None = None):
         every += [t for r in rows if r.measured for t in (r.measured.low, r.measured.high)]
         if not every:
             raise ValueError('no row has a time, of the textbook or of this machine')
-        low, high = (math.floor(math.log10(t)) for t in (min(every), max(every)))
-        between = 10.0 ** low, 10.0 ** (high + 1)
+        first, last = (math.floor(math.log10(t)) for t in (min(every), max(every)))
+        between = 10.0 ** first, 10.0 ** (last + 1)
     low, high = between
     shown = sorted((r for r in rows if low <= times[r.action] <= high), key=lambda r: times[r.action])
     plotting.use_svg_display()
