@@ -11,10 +11,16 @@ help:
 	@echo "make lab       open the chapters in JupyterLab"
 	@echo "make refresh   re-run notebooks and store their outputs; NB=path for one,"
 	@echo "               ALL=1 to store also what differs only in times and images"
+	@echo "make ledger    write this machine's ledger from the last run, to contribute it"
+	@echo "make repeat    run the book N=1 more times in fresh processes, for the spread between runs"
+	@echo "make mutants   plant faults in the experiments; a claim that still holds proves nothing"
 	@echo "make clean     remove what was built (_build); ENV=1 removes .venv too"
 book: ; @$(FRONT) book
 test: ; @$(FRONT) test
 lab: ; @$(FRONT) lab
 refresh: ; @$(FRONT) refresh $(NB) $(if $(ALL),--all-outputs)
+ledger: ; @$(FRONT) ledger
+repeat: ; @$(FRONT) repeat $(or $(N),1)
+mutants: ; @$(FRONT) mutants $(NB)
 clean: ; @$(FRONT) clean $(if $(ENV),--env)
-.PHONY: help book test lab refresh clean
+.PHONY: help book test lab refresh ledger repeat mutants clean

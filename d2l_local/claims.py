@@ -1,7 +1,7 @@
 """Claims: sentences about performance that this machine tests. Knows no framework.
 
-A claim has an id, the sentence that the reader reads, and a bound. Calling :func:`claim`
-measures it, displays the verdict and returns it. It never raises because a claim fails.
+A claim has an id, the sentence that the reader reads, what is measured, and a bound. Calling
+:func:`claim` measures it, displays the verdict and returns it. It never raises because a claim fails.
 """
 
 import html
@@ -9,38 +9,62 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from d2l_local import machine, timing
+import numpy as np
+
+from d2l_local import conditions, machine, timing
 
 METADATA_KEY = 'd2l_claim'     # where an output carries its claim as data
 VERDICTS = ('holds', 'fails', 'undecided', 'not testable here')
 MARKS = {'holds': '✓', 'fails': '✗', 'undecided': '?', 'not testable here': '–'}
-COLOURS = {'holds': '#2e7d32', 'fails': '#c62828', 'undecided': '#b26a00',
+COLOURS = {'holds': '#2e7d32', 'fails': '#c62828', 'undecided': '#9a5b00',
            'not testable here': '#616161'}
-ASK_AGAIN = 6         # times to ask whether a condition still holds before a claim may fail
+# What a claim measures: two times in pairs; a figure, repeatedly; a number that no clock gave; a fact.
+KINDS = ('ratio', 'figure', 'count', 'fact')
+CLOCKED = re.compile(r'\b(ns|µs|us|ms|s|seconds?|minutes?|faster|slower|sooner|longer|as (long|fast)|'
+                     r'of (the|its) (time|peak)|bytes/s|GB/s|[GT]FLOP/s|per second)\b', re.IGNORECASE)
+NOISE = 'quiet'                # the condition that an undecided claim lacked
+MUTANTS = ('same', 'swap')     # what D2L_MUTANT may say: see tests/mutants.py
 _seen: dict[str, str] = {}
+
+
+class NotRepeatable(ValueError):
+    """What should be so or not was so and then not."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A tested claim. ``figure`` is what was measured, as text; ``reason`` says why no verdict."""
+    """A tested claim, as data.
+
+    ``figure`` is what was measured, as text, and ``value``, ``low`` and ``high`` as numbers;
+    ``reason`` says why there is no verdict, and ``lacked`` which condition did not hold.
+    """
 
     id: str
     sentence: str
+    kind: str
     bound: str
     verdict: str
     figure: str = ''
     reason: str = ''
+    lacked: str = ''
     passing: bool = False      # the reason may pass: this machine can test the claim when quiet
+    needs: tuple[str, ...] = ()
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    values: int = 0
+    set_aside: int = 0
     seconds: float = 0.0
     machine: str = field(default_factory=machine.describe)
 
     def __str__(self) -> str:
         verdict = f'{self.verdict}: {self.reason}' if self.reason else self.verdict
-        lines = [f'[{self.id}] {self.sentence}', f'bound: {self.bound}', f'verdict: {verdict}']
+        lines = [f'[{self.id}] {self.sentence}', f'{self.kind}, bound: {self.bound}',
+                 f'verdict: {verdict}']
         return '\n'.join(lines + [f'measured: {self.figure}'] * bool(self.figure))
 
     def _html(self) -> str:
@@ -50,7 +74,7 @@ class Claim:
         return (f'<div class="d2l-claim" id="claim-{self.id}" style="border-left:.3rem solid '
                 f'{COLOURS[self.verdict]};padding:.3rem .8rem;margin:.3rem 0">'
                 f'<b>{MARKS[self.verdict]} {self.verdict}</b>{why} — {text["sentence"]}<br>'
-                f'<small>{figure}bound: {text["bound"]} · claim <code>{self.id}</code>'
+                f'<small>{figure}{self.kind}, bound: {text["bound"]} · claim <code>{self.id}</code>'
                 '</small></div>')
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
@@ -96,25 +120,71 @@ def _bound(above: float | None, below: float | None) -> str:
     return f'{">" if above is not None else "<"} {limit:g}'
 
 
-def claim(id: str, sentence: str, *, slow: Callable[[], Any] | None = None,
-          fast: Callable[[], Any] | None = None, value: float | None = None, unit: str = '',
-          fact: bool | None = None, above: float | None = None, below: float | None = None,
-          unless: str | Callable[[], str | None] | None = None, **how: Any) -> Claim:
-    """Test a claim, display the verdict, and return it.
+def _mutated(slow: Callable, fast: Callable, below: float | None) -> tuple[Callable, Callable]:
+    """The pair with a fault planted, if ``D2L_MUTANT`` asks for one: the claim must not hold then."""
+    mutant = os.environ.get('D2L_MUTANT', '')
+    if mutant and mutant not in MUTANTS:
+        raise ValueError(f'D2L_MUTANT is one of {", ".join(MUTANTS)}, not {mutant!r}')
+    if mutant == 'swap' and below is None:
+        return fast, slow
+    if mutant and below is not None:
+        # "About the same" survives a swap; it must not survive work done three times over.
+        times = math.ceil(2 * max(1.0, below))
+        return lambda: [slow() for _ in range(times)][-1], fast
+    return (slow, slow) if mutant == 'same' else (slow, fast)
 
-    What is measured is one of three: ``slow`` and ``fast``, compared by :func:`timing.ratio`
-    (its other arguments may follow); ``value``, a number that you measured, in ``unit``;
-    or ``fact``, something that is either so or not.
+
+def _kind(what: Any, unit: str) -> str:
+    """Which of the four kinds ``what`` is; ``'call'`` for a callable, which shows when it is called."""
+    if isinstance(what, bool | np.bool_):
+        return 'fact'
+    if callable(what):
+        return 'call'
+    if isinstance(what, tuple) and len(what) == 2 and all(map(callable, what)):
+        return 'ratio'
+    if isinstance(what, Sequence | np.ndarray) and not isinstance(what, str):
+        if len(what) < timing.FEWEST:
+            raise ValueError(f'{len(what)} measurements make no interval: a figure needs at least '
+                             f'{timing.FEWEST}, in the order in which they were taken')
+        return 'figure'
+    if isinstance(what, int | float | np.number):
+        if CLOCKED.search(unit):
+            raise ValueError(f'one figure in {unit!r} has no interval: pass a callable that measures it '
+                             'anew, or a list of measurements, so that the claim can repeat it')
+        return 'count'
+    raise ValueError('a claim measures a pair of variants (slow, fast), a callable or a list for a '
+                     f'figure, a number for a count, or True or False for a fact; not {what!r}')
+
+
+def _fact(what: Callable[[], bool], first: bool) -> bool:
+    """A fact that is established by a call is established twice."""
+    if bool(what()) != first:
+        raise NotRepeatable(f'what establishes the fact said {first}, and then {not first}: it is no '
+                            'fact. Make it repeatable, or claim a figure.')
+    return first
+
+
+def claim(id: str, sentence: str, what: Any, *, above: float | None = None, below: float | None = None,
+          unit: str = '', needs: str | Iterable[str] = (), **how: Any) -> Claim:
+    """Test a claim, display the verdict, and return it.
 
     Args:
         id: letters, digits and dashes; unique in the book; links name it.
-        sentence: what the claim says, in words.
-        above, below: the bound on the ratio or on the value: exactly one, positive.
-        unless: why this machine cannot test the claim, if it cannot; empty or None if it can.
-            A callable is asked again until the budget ends: for conditions that pass.
+        sentence: what the claim says, in words, with sizes; "emulated" and "pause" where that is so.
+        what: a pair ``(slow, fast)`` of callables, compared by :func:`timing.ratio`, to which further
+            arguments go; a callable that measures a figure anew at each call, or a list of at least
+            seven such measurements; a number that no clock gave (a count, bytes, a gap between two
+            results); or True or False, or a callable that returns it.
+        above, below: the bound on the ratio, the figure or the count: exactly one, positive.
+        unit: of the figure or the count, as it reads behind the number.
+        needs: names of conditions (:mod:`d2l_local.conditions`). Passing ones are waited for, and
+            watched while a pair or a callable is measured.
 
     Raises:
-        ValueError: a malformed claim, or an id that another sentence already has.
+        ValueError: a malformed claim, an id that another sentence already has, one number where a
+            time is claimed, or a passing condition for something measured beforehand.
+        conditions.UnknownCondition: a name in ``needs`` that no condition has.
+        NotRepeatable: a callable said that something is so, and then that it is not.
         timing.VariantError: a variant raised, or the variants compute different numbers.
     """
     if not re.fullmatch(r'[a-z0-9]+(-[a-z0-9]+)*', id):
@@ -123,54 +193,68 @@ def claim(id: str, sentence: str, *, slow: Callable[[], Any] | None = None,
         raise ValueError(f'the claim id {id!r} is used twice, for "{_seen[id]}" and for '
                          f'"{sentence}": give one of them another id (after a change of the '
                          'sentence, restart the kernel)')
-    kinds = [slow is not None and fast is not None, value is not None, fact is not None]
-    if sum(kinds) != 1 or (slow is None) != (fast is None):
-        raise ValueError('a claim measures either slow=… and fast=…, or value=…, or fact=…')
+    kind, needed = _kind(what, unit), conditions.named(needs)
+    if kind in ('figure', 'count', 'fact') and any(c.passing for c in needed):
+        raise ValueError(f'claim {id!r} needs something that passes, so it must be measured while that '
+                         'holds: pass a pair, or a callable that measures it')
     how.setdefault('budget', budget())
-    if fact is not None:
-        if above is not None or below is not None:
-            raise ValueError('a fact is so or not and takes no bound; value=… takes one')
-        bound = 'exactly so'
+    bounded = above is not None or below is not None
+    if kind in ('fact', 'call') and not bounded:
+        kind, bound = 'fact', 'exactly so'
+    elif kind == 'fact':
+        raise ValueError('a fact is so or not and takes no bound; a figure takes one')
     else:
-        bound = ('time ratio ' if slow else '') + _bound(above, below) + (f' {unit}' if unit else '')
+        kind = 'figure' if kind == 'call' else kind
+        unit = unit or ('times as long' if kind == 'ratio' else '')
+        bound = f'{_bound(above, below)} {unit}'.strip()
+    base = {'id': id, 'sentence': sentence, 'kind': kind, 'bound': bound,
+            'needs': tuple(c.name for c in needed)}
     began = time.perf_counter()
-    reason = _wait_for(unless, how['budget'])
-    if reason:
-        return _show(Claim(id, sentence, bound, 'not testable here', reason=reason,
-                           passing=callable(unless)))
-    figure = ''
-    if fact is not None:
-        verdict = 'holds' if fact else 'fails'
-    elif value is not None:
-        value = float(value)
-        side = timing.bound_side(value, value, above, below)
-        verdict, figure = 'holds' if side > 0 else 'fails', f'{value:.3g} {unit}'.strip()
+    if found := conditions.wait_for(needed, how['budget']):
+        c, reason = found
+        return _show(Claim(**base, verdict='not testable here', reason=reason, lacked=c.name,
+                           passing=c.passing))
+
+    def done(verdict: str, **more: Any) -> Claim:
+        seconds = round(time.perf_counter() - began, 2)
+        return _show(Claim(**base, verdict=verdict, seconds=seconds, **more))
+
+    if kind == 'fact':
+        so = bool(what) if not callable(what) else _fact(what, bool(what()))
+        return done('holds' if so else 'fails')
+    if kind == 'count':
+        value = float(what)
         if math.isnan(value):
-            raise ValueError(f'the value of claim {id!r} is not a number')
+            raise ValueError(f'the count of claim {id!r} is not a number')
+        side = timing.bound_side(value, value, above, below)
+        return done('holds' if side > 0 else 'fails', value=value,
+                    figure=f'{timing.show_figure(value)} {unit}'.strip())
+    return done(**_measured(kind, what, unit, needed, above, below, how))
+
+
+def _measured(kind: str, what: Any, unit: str, needed: list[conditions.Condition], above: float | None,
+              below: float | None, how: dict) -> dict:
+    """The verdict on a ratio or a figure, with its numbers, as fields of a claim."""
+    def watch() -> Callable:
+        return conditions.watch(needed)
+
+    if kind == 'ratio':
+        f = timing.ratio(*_mutated(*what, below), above=above, below=below, watch=watch, **how)
+    elif callable(what):
+        f = timing.repeat(what, above=above, below=below, watch=watch, **how)
     else:
-        r = timing.ratio(slow, fast, above=above, below=below, **how)
-        side = timing.bound_side(r.low, r.high, above, below)
-        verdict, figure = {1: 'holds', -1: 'fails', 0: 'undecided'}[side], f'{r}, {r.pairs} pairs'
-        if not side:
-            reason = ('the machine is too noisy, or the calls take too long, '
-                      f"for a verdict within {how['budget']:g} s")
-    if verdict in ('fails', 'undecided') and callable(unless):
-        # What disturbs may come and go: ask more than once, over some seconds.
-        for _ in range(ASK_AGAIN):
-            if now := unless():
-                verdict, reason = 'not testable here', now
-                break
-            time.sleep(how['budget'] / 12)
-    passing = verdict == 'undecided' or (callable(unless) and bool(reason))
-    return _show(Claim(id, sentence, bound, verdict, figure, reason, passing,
-                       round(time.perf_counter() - began, 2)))
-
-
-def _wait_for(unless: str | Callable[[], str | None] | None, seconds: float) -> str:
-    """The reason that stands against a test now, or an empty string."""
-    if not callable(unless):
-        return unless or ''
-    end = time.perf_counter() + seconds
-    while (reason := unless()) and time.perf_counter() < end:
-        time.sleep(0.5)
-    return reason or ''
+        f = timing.Figure(*timing.interval(list(map(float, what))), len(what))
+    passing = [c.name for c in needed if c.passing]
+    more = {'values': f.values, 'set_aside': f.set_aside}
+    if f.values < timing.FEWEST:
+        return {**more, 'verdict': 'not testable here', 'lacked': passing[0] if passing else NOISE,
+                'passing': True, 'reason': f'too few undisturbed measurements: {f.reason}'}
+    side = timing.bound_side(f.low, f.high, above, below)
+    show = timing.show_figure
+    more |= {'value': f.value, 'low': f.low, 'high': f.high,
+             'figure': f'{show(f.value)} {unit} ({show(f.low)}–{show(f.high)})'.replace('  ', ' ')}
+    if side:
+        return {**more, 'verdict': 'holds' if side > 0 else 'fails'}
+    return {**more, 'verdict': 'undecided', 'lacked': NOISE, 'passing': True,
+            'reason': 'the interval still contains the bound after '
+                      f'{f.values} measurements'}

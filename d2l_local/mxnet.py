@@ -58,7 +58,7 @@ from d2l_local.plotting import (
     timeline,
     use_svg_display,
 )
-from d2l_local.timing import Accumulator, critical_path, gap, overlap, show_seconds
+from d2l_local.timing import Accumulator, critical_path, gap, measured, overlap, show_seconds
 
 npx.set_np()
 
@@ -72,17 +72,17 @@ processor_time = functools.partial(timing.processor_time, sync=npx.waitall)
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim',
            'critical_path', 'describe', 'devices', 'digits', 'evaluate_accuracy_gpu',
            'evaluate_accuracy_gpus', 'gap', 'graph', 'load_data_digits', 'load_data_fashion_mnist',
-           'machine', 'measure', 'no_free_cores', 'num_gpus', 'overlap', 'plot', 'processor_time',
-           'profile', 'progress', 'put', 'ratio', 'resnet18', 'run_child', 'set_axes', 'set_figsize',
-           'sgd', 'show_seconds', 'split_batch', 'symbol_graph', 'synchronize', 'timeline',
-           'try_all_gpus', 'try_gpu', 'use_svg_display']
+           'machine', 'measure', 'measured', 'no_free_cores', 'num_gpus', 'overlap', 'plot',
+           'processor_time', 'profile', 'progress', 'put', 'ratio', 'resnet18', 'run_child', 'set_axes',
+           'set_figsize', 'sgd', 'show_seconds', 'split_batch', 'symbol_graph', 'synchronize',
+           'timeline', 'try_all_gpus', 'try_gpu', 'use_svg_display']
 
 
-def claim(id: str, sentence: str, **what: Any) -> claims.Claim:
+def claim(id: str, sentence: str, what: Any, **how: Any) -> claims.Claim:
     """:func:`d2l_local.claims.claim` with the engine drained before each clock stops."""
-    if 'slow' in what:
-        what.setdefault('sync', npx.waitall)
-    return claims.claim(id, sentence, **what)
+    if isinstance(what, tuple):
+        how.setdefault('sync', npx.waitall)
+    return claims.claim(id, sentence, what, **how)
 
 
 def synchronize(device: mx.Context | None = None) -> None:

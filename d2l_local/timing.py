@@ -6,7 +6,6 @@ that lasts about ``sample`` seconds; what is compared is the time per call.
 """
 
 import contextlib
-import functools
 import gc
 import math
 import random
@@ -18,13 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 CLOCKS = {'wall': time.perf_counter, 'thread': time.thread_time}
-LEVEL = 0.998          # of one interval; about ten looks leave 98% for a whole sequence
-MIN_PAIRS = 10         # the fewest pairs for which an interval of that level exists
-FAIL_PAIRS = 30        # "fails" is red in CI at once, so it takes more evidence than "holds"
-FAIL_SECONDS = 3.0
+STRETCHES = 10         # parts, one after the other in time, whose medians make the interval
+FEWEST = 7             # single measurements that make one where they are long: 98.4% (binomial law)
+SPAN = 4.0             # seconds that must be measured before any verdict, for "holds" as for "fails"
+GROWTH = 1.5           # the next look comes after so many times as long
+BETWEEN = 1.05         # no interval is narrower than 5% to each side: runs of a program differ so much
 SAMPLE = 0.0005        # shorter than the slice of time after which a busy neighbour gets the core,
 SYNC_SAMPLE = 0.005    # but long against the filling and draining of a queue that ``sync`` waits for
-LEAST = 0.05           # seconds for warming up, and again for measuring, before any verdict
+WARM = 0.05            # seconds for warming up
 LONGEST = 0.05         # shorter samples are stretched to equal length; longer ones even out
 _order = random.Random()     # its own, so that the reader's random numbers stay as they are
 
@@ -88,7 +88,7 @@ class Benchmark:
 
     def __exit__(self, kind: type | None, *_: Any) -> None:
         if kind is None:
-            print(f'{self.description}: {show_seconds(self.timer.stop())}')
+            print(f'{self.description}: {measured(self.timer.stop(), "s")}')
 
 
 class Accumulator:
@@ -164,62 +164,115 @@ def show_seconds(t: float) -> str:
     return f'{t / 1e-9:.3g} ns'
 
 
-@dataclass(frozen=True)
-class Time:
-    """Time per call in seconds: the median and an interval that covers it."""
-
-    value: float
-    low: float
-    high: float
-    samples: int
-
-    def __str__(self) -> str:
-        return f'{show_seconds(self.value)} ({show_seconds(self.low)}–{show_seconds(self.high)})'
-
-    __repr__ = __str__
+def show_figure(x: float) -> str:
+    """A figure with about three digits: ``14.8``, ``0.65``, ``1,050``, ``2.4e-07``."""
+    if x == 0 or not math.isfinite(x) or not 1e-3 <= abs(x) < 1e6:
+        return f'{x:.2g}'
+    digits = max(0, 2 - math.floor(math.log10(abs(x))))
+    return f'{x:,.{digits}f}'
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """``slow`` ÷ ``fast`` in time per call: median over pairs, and its interval."""
+class Figure:
+    """A figure that was measured repeatedly: median, and an interval that covers it.
 
-    value: float
-    low: float
-    high: float
-    pairs: int
-    slow: float       # median seconds per call
-    fast: float
-    seconds: float    # spent on measuring
-
-    def __str__(self) -> str:
-        return f'{self.value:.2f}× ({self.low:.2f}–{self.high:.2f})'
-
-    __repr__ = __str__
-
-
-@functools.lru_cache(4096)
-def _rank(n: int, level: float) -> int:
-    """Rank k such that the k-th smallest and k-th largest of n samples enclose the median."""
-    tail, k = 0.0, 0
-    while True:
-        tail += math.comb(n, k) / 2 ** n
-        if tail > (1 - level) / 2 or k > n // 2:
-            return k
-        k += 1
-
-
-def median_interval(values: list[float], level: float = LEVEL) -> tuple[float, float, float]:
-    """Median and the distribution-free interval that covers it with ``level``.
-
-    The interval lies between two order statistics (sign test). With too few values
-    for the level (10 for the default) it is unbounded.
-
-    Source: Conover, *Practical Nonparametric Statistics*, 3rd ed., section 3.2.
+    ``values`` is how many measurements there were, ``set_aside`` how many stretches of time did not
+    count because a condition did not hold meanwhile, and ``reason`` the last one's reason.
     """
-    v, n = np.sort(values), len(values)
-    k = _rank(n, level)
-    low, high = (v[k - 1], v[n - k]) if k else (0.0, math.inf)
-    return float(np.median(v)), float(low), float(high)
+
+    value: float
+    low: float
+    high: float
+    values: int
+    seconds: float = 0.0
+    set_aside: int = 0
+    reason: str = ''
+
+    def __str__(self) -> str:
+        return f'{show_figure(self.value)} ({show_figure(self.low)}–{show_figure(self.high)})'
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class Time(Figure):
+    """Time per call in seconds."""
+
+    def __str__(self) -> str:
+        return f'{measured(self.value, "s")} ({show_seconds(self.low)}–{show_seconds(self.high)})'
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class Ratio(Figure):
+    """``slow`` ÷ ``fast`` in time per call; ``slow`` and ``fast`` are medians in seconds."""
+
+    slow: float = math.nan
+    fast: float = math.nan
+
+    def __str__(self) -> str:
+        return f'{measured(self.value, "×")} ({show_figure(self.low)}–{show_figure(self.high)})'
+
+    __repr__ = __str__
+
+
+def measured(x: float, unit: str = '', form: str = '') -> str:
+    """A measured figure as text, with the mark ≈ that says so: ``≈12.3 µs``, ``≈3.10×``, ``≈64%``.
+
+    What is marked may differ from run to run, and a check does not compare it. Everything else
+    that a cell prints is compared, so whatever comes from a clock must be printed by this.
+
+    Args:
+        unit: ``'s'`` is turned into the unit that suits the time; ``'%'`` multiplies by 100.
+        form: a format such as ``'.2f'``; about three digits without one.
+    """
+    if unit == 's' and not form:
+        return f'≈{show_seconds(x)}'
+    x = 100 * x if unit == '%' else x
+    text = format(x, form) if form else show_figure(x)
+    return f'≈{text}{"" if unit in ("×", "%", "") else " "}{unit}'
+
+
+def _dependence(x: np.ndarray) -> float:
+    """The factor by which the dependence of neighbouring values widens an interval; at least 1."""
+    d = x - x.mean()
+    if not d.any():
+        return 1.0
+    r = float((d[1:] * d[:-1]).sum() / (d * d).sum())
+    r = min(max(r + (1 + 3 * r) / len(x), 0.0), 0.9)      # few values show less than there is
+    return math.sqrt((1 + r) / (1 - r))
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """Median of measurements in the order in which they were taken, and an interval around it.
+
+    The measurements are cut into ten stretches of time; the interval goes from the least to the
+    greatest of the stretches' medians, and at least 5% to each side. Within a stretch they may depend
+    on each other: only the stretches must be long against what lasts. Ten independent stretches
+    miss the median in 2 of 2^10 cases, seven in 2 of 2^7; with fewer than seven values the interval
+    is unbounded. Where a stretch has fewer than five values, neighbours in different stretches may
+    depend on each other: the interval is widened by the square root of (1 + r) / (1 - r), with the
+    correlation r that neighbouring values show.
+
+    Sources: non-overlapping batches, Schmeiser (1982), *Batch size effects in the analysis of
+    simulation output*; the interval between order statistics, Conover, *Practical Nonparametric
+    Statistics*, 3rd ed., section 3.2; repetition where it varies, Kalibera and Jones (2013),
+    *Rigorous benchmarking in reasonable time*.
+    """
+    value = float(np.median(values)) if len(values) else math.nan
+    if len(values) < FEWEST:
+        return value, -math.inf, math.inf
+    parts = [float(np.median(p)) for p in np.array_split(values, min(STRETCHES, len(values)))]
+    low, high = min(*parts, value), max(*parts, value)
+    if len(values) < 5 * STRETCHES:
+        wider = _dependence(np.asarray(values, float))
+        if low > 0:         # by factors: a ratio's interval does not reach below zero
+            low, high = value * (low / value) ** wider, value * (high / value) ** wider
+        else:
+            low, high = value - wider * (value - low), value + wider * (high - value)
+    between = abs(value) * (BETWEEN - 1)
+    return value, min(low, value - between), max(high, value + between)
 
 
 @contextlib.contextmanager
@@ -293,7 +346,7 @@ def _calibrate(variants: list[Callable[[], Any]], sync: Callable[[], Any] | None
         times.append(t)
     for _ in range(2):      # the second time with loops that are about equally long
         if max(times) < LONGEST:
-            calls, rounds, end = _counts(times, sample / 4), [], time.perf_counter() + LEAST / 2
+            calls, rounds, end = _counts(times, sample / 4), [], time.perf_counter() + WARM / 2
             while len(rounds) < 5 or time.perf_counter() < end:
                 rounds.append(_round(variants, calls, sync, now))
             times = np.min(rounds, axis=0).tolist()
@@ -334,11 +387,11 @@ def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, cloc
     f()
     calls = _calibrate([f], sync, now, sample)
     times: list[float] = []
-    end = time.perf_counter() + budget
+    began = time.perf_counter()
     with _no_gc():
-        while len(times) < MIN_PAIRS or time.perf_counter() < end:
+        while len(times) < STRETCHES or time.perf_counter() < began + budget:
             times += _round([f], calls, sync, now)
-    return Time(*median_interval(times), len(times))
+    return Time(*interval(times), len(times), time.perf_counter() - began)
 
 
 def arrays(x: Any) -> list[np.ndarray]:
@@ -386,22 +439,87 @@ def _first_call(name: str, f: Callable[[], Any]) -> Any:
                            'Call it alone to find out why.') from e
 
 
+def _no_watch() -> Callable[[], None]:
+    return lambda: None
+
+
+def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above: float | None,
+                   below: float | None, budget: float, watch: Callable) -> tuple[list, Figure]:
+    """Take measurements until their interval lies on one side of the bound, or the budget ends.
+
+    The looks come after :data:`SPAN` seconds of good measurements (or the budget, if that is
+    shorter) and at least :data:`FEWEST` of them, then each time after 1.5 times as long; "holds"
+    and "fails" take the same evidence. Between two looks measurements are taken in stretches of a
+    tenth of the span; each is watched, and one during which a condition did not hold is set aside.
+
+    Returns:
+        The measurements that count, and the figure.
+    """
+    good, spent, aside, reason = [], 0.0, 0, ''
+    look, start = min(SPAN, budget), time.perf_counter()
+    with _no_gc():
+        while True:
+            end, began, stretch = watch(), time.perf_counter(), []
+            while not stretch or time.perf_counter() - began < look / STRETCHES:
+                stretch.append(take())
+            lasted, found = time.perf_counter() - began, end()
+            if found:
+                aside, reason = aside + 1, found[1]
+            else:
+                good, spent = good + stretch, spent + lasted
+            over = time.perf_counter() - start >= budget
+            # what waits in vain for quiet ends with the budget; what is slow may finish its seven
+            done = over and (len(good) >= FEWEST or found)
+            if done or (spent >= 0.99 * look and len(good) >= FEWEST):
+                value, low, high = interval([read(x) for x in good])
+                look *= GROWTH
+                if done or bound_side(low, high, above, below):
+                    return good, Figure(value, low, high, len(good), time.perf_counter() - start,
+                                        aside, reason)
+
+
+def repeat(f: Callable[[], float], *, above: float | None = None, below: float | None = None,
+           budget: float = 6.0, watch: Callable = _no_watch) -> Figure:
+    """Call ``f``, which measures something and returns it as a number, until the bound is decided.
+
+    Args:
+        f: each call measures anew.
+        above, below, budget, watch: as for :func:`ratio`.
+
+    Raises:
+        VariantError: ``f`` raised, or did not return a finite number.
+    """
+    def take() -> float:
+        try:
+            x = float(f())
+        except Exception as e:
+            raise VariantError(f'what measures the figure raised {type(e).__name__}: {e}. '
+                               'Call it alone to find out why.') from e
+        if not math.isfinite(x):
+            raise VariantError(f'what measures the figure returned {x}, which is no figure')
+        return x
+    return _until_decided(take, lambda x: x, above, below, budget, watch)[1]
+
+
 def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | None = None,
           below: float | None = None, sync: Callable[[], Any] | None = None, clock: str = 'wall',
-          agree: bool = True, budget: float = 6.0, sample: float | None = None) -> Ratio:
+          agree: bool = True, budget: float = 6.0, sample: float | None = None,
+          watch: Callable = _no_watch) -> Ratio:
     """How many times the time of ``fast`` a call of ``slow`` takes, as a paired ratio.
 
     The two variants run in turn, in random order, each sample long enough for the clock
     and as long as the other's, so that what disturbs the machine hits both. Sampling stops
-    when the interval lies on the good side of the bound, when it lies firmly on the bad
-    side, or when the budget ends. Without a bound it spends the whole budget.
+    when the interval lies on one side of the bound, or when the budget ends. Without a bound it
+    spends the whole budget.
 
     Args:
         slow, fast: called without arguments.
         above, below: the bound on the ratio; at most one of them.
         sync, clock, sample: as for :func:`measure`.
         agree: require that both return the same numbers.
-        budget: seconds to spend at most, warm-up aside.
+        budget: seconds to spend at most, warm-up aside; at least seven pairs all the same.
+        watch: begins to watch whatever must hold meanwhile; what it returns ends the watch and says
+            what did not hold, or None (see :func:`d2l_local.conditions.watch`).
 
     Raises:
         VariantError: a variant raised, or the variants compute different numbers.
@@ -412,22 +530,11 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
     if agree:
         check_agreement(*results)
     del results
-    began = time.perf_counter()
     calls = _calibrate([slow, fast], sync, now, sample)
-    pairs: list[list[float]] = []
-    look, start = MIN_PAIRS, time.perf_counter()
-    with _no_gc():
-        while True:
-            pairs.append(_round([slow, fast], calls, sync, now))
-            spent = time.perf_counter() - start
-            if (len(pairs) >= look and spent >= LEAST) or spent >= budget:
-                look = math.ceil(1.5 * len(pairs))
-                value, low, high = median_interval([s / f for s, f in pairs])
-                side = bound_side(low, high, above, below)
-                firm = len(pairs) >= FAIL_PAIRS and spent >= min(budget, FAIL_SECONDS)
-                if side > 0 or (side < 0 and firm) or spent >= budget:
-                    return Ratio(value, low, high, len(pairs), *np.median(pairs, axis=0).tolist(),
-                                 time.perf_counter() - began)
+    pairs, f = _until_decided(lambda: _round([slow, fast], calls, sync, now), lambda p: p[0] / p[1],
+                              above, below, budget, watch)
+    medians = np.median(pairs, axis=0).tolist() if pairs else [math.nan] * 2
+    return Ratio(**vars(f), slow=medians[0], fast=medians[1])
 
 
 def bound_side(low: float, high: float, above: float | None, below: float | None) -> int:

@@ -33,12 +33,12 @@ from d2l_local.plotting import (
     use_svg_display,
 )
 from d2l_local.ranks import rank_device, ranks, run_ranks
-from d2l_local.timing import Accumulator, critical_path, overlap, show_seconds
+from d2l_local.timing import Accumulator, critical_path, measured, overlap, show_seconds
 from d2l_local.virtual import VirtualDevice, VirtualTensor
 
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'compiler',
            'critical_path', 'describe', 'devices', 'digits', 'free_memory', 'fx_graph',
-           'graph', 'load_data_digits', 'machine', 'matrix_side', 'measure', 'no_free_cores',
+           'graph', 'load_data_digits', 'machine', 'matrix_side', 'measure', 'measured', 'no_free_cores',
            'num_gpus', 'overlap', 'plot', 'profile', 'progress', 'put', 'rank_device', 'ranks', 'ratio',
            'resnet18', 'run_child', 'run_ranks', 'set_axes', 'set_figsize', 'show_seconds',
            'synchronize', 'timeline', 'try_all_gpus', 'try_gpu', 'use_svg_display']
@@ -135,11 +135,11 @@ measure = functools.partial(timing.measure, sync=_sync)
 ratio = functools.partial(timing.ratio, sync=_sync)
 
 
-def claim(id: str, sentence: str, **what: Any) -> claims.Claim:
+def claim(id: str, sentence: str, what: Any, **how: Any) -> claims.Claim:
     """:func:`d2l_local.claims.claim` with every device drained before each clock stops."""
-    if 'slow' in what:
-        what.setdefault('sync', _sync)
-    return claims.claim(id, sentence, **what)
+    if isinstance(what, tuple):
+        how.setdefault('sync', _sync)
+    return claims.claim(id, sentence, what, **how)
 
 
 def num_gpus() -> int:

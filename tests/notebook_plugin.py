@@ -1,19 +1,19 @@
 """What nbval needs to know of this book; loaded by ``make test``.
 
 Notebooks of a framework that is absent are left out by name. Claims get a longer time budget
-than a reader's. A claim that *fails* makes its cell red, because its text differs from the
-stored one; claims left open by noise are counted here, and more than one in ten is red.
+than a reader's. nbval compares what a claim says and what it is bound by; the verdicts are judged at the
+end, beside what machines of this kind, and machines alike, gave before (``tools/ledgers.py``).
 """
 
 import os
 
 import pytest
 
-from d2l_local.claims import METADATA_KEY
-from tools import notebooks
+from d2l_local import machine
+from d2l_local.claims import METADATA_KEY, VERDICTS
+from tools import ledgers, notebooks
 
-BUDGET = '45'          # seconds a claim may take here before it stays undecided
-OPEN_SHARE = 0.1
+BUDGET = '20'          # seconds a claim may take here before it stays undecided
 claims: list[dict] = []
 left_out: dict[str, str] = {}
 
@@ -47,29 +47,40 @@ def pytest_runtest_teardown(item):
             claims.append(dict(claim))
 
 
-def open_claims() -> list[dict]:
-    """Claims that this kind of machine can test and that noise has left without a verdict."""
-    return [c for c in claims if c['passing']]
-
-
-def too_many_open() -> bool:
-    return len(open_claims()) > OPEN_SHARE * len(claims)
-
-
 def pytest_sessionfinish(session, exitstatus):
-    if exitstatus == 0 and too_many_open():
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    session.config.judgement = None
+    if claims:
+        try:
+            stored = ledgers.all_ledgers()
+        except ledgers.Refused as e:
+            session.config.judgement = ledgers.Judgement(red=[str(e)])
+        else:
+            here = machine.machine()
+            session.config.judgement = ledgers.judge(claims, here, stored)
+            session.config.ledger = next((x for x in stored if x.kind == ledgers.kind(here)), None)
+        if exitstatus == 0 and session.config.judgement.red:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter):
-    write = terminalreporter.write_line
+def pytest_terminal_summary(terminalreporter, config):
+    write, said = terminalreporter.write_line, getattr(config, 'judgement', None)
     for path, reason in sorted(left_out.items()):
         write(f'not run: {path}: {reason}')
-    if claims:
-        counts = {v: sum(c['verdict'] == v for c in claims) for v in
-                  ('holds', 'fails', 'undecided', 'not testable here')}
-        write(f'claims: {len(claims)}: ' + ', '.join(f'{n} {v}' for v, n in counts.items()))
-    for c in open_claims():
-        write(f'still open: {c["id"]}: {c["figure"] or c["reason"]}; bound {c["bound"]}')
-    if too_many_open():
-        write('RED: more than one claim in ten is still open; run again on a quieter machine')
+    if said is None:
+        return
+    counts = {v: sum(c['verdict'] == v for c in claims) for v in VERDICTS}
+    write(f'claims: {len(claims)}: ' + ', '.join(f'{n} {v}' for v, n in counts.items()))
+    ledger = getattr(config, 'ledger', None)
+    if ledger is None:
+        write(f'no stored ledger is of this kind of machine ({ledgers.kind(machine.machine())}). '
+              + ledgers.how_to_contribute())
+    else:
+        within, between, n = ledgers.covered(claims, ledger)
+        write(f'medians of this run in the stored intervals: {within} of {n} within one run, '
+              f'{between} of {n} in the published ones')
+    for line in said.open:
+        write(f'without a verdict this time: {line}')
+    for line in said.findings:
+        write(f'finding: fails here: {line}')
+    for line in said.red:
+        write(f'RED: {line}')

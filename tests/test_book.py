@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import notebooks, prose
+from tools import book, ledger, ledgers, notebooks, prose
 from tools.notebooks import ROOT
 
 
@@ -105,6 +105,40 @@ def test_the_ledger_names_every_machine_of_a_page(html):
     for c in claims:
         wanted.setdefault(c['page'], {}).setdefault(c['machine'])
     assert said == [' and '.join(machines) for machines in wanted.values()]
+
+
+def test_the_ledger_is_a_table_of_claims_and_machines(html):
+    """Every claim a row, every stored machine a column, and what the filters ask for in the row."""
+    text = (html / 'ledger.html').read_text()
+    stored = ledgers.all_ledgers()
+    rows = re.findall(r'<tr data-topic="([^"]*)" data-needs="([^"]*)" data-verdicts="([^"]*)">', text)
+    claims = json.loads((html / 'ledger.json').read_text())['claims']
+    assert len(rows) == len(claims) and all(len(r[2].split('|')) == 1 + len(stored) for r in rows)
+    assert [r[2].split('|')[0] for r in rows] == [c['verdict'] for c in claims]
+    assert [r[1] for r in rows] == ['|'.join(c['needs']) for c in claims]
+    for led in stored:
+        assert led.machine['processor'] in text
+    assert 'The chance of a wrong verdict' in text and 'holds on ' in text
+
+
+def test_what_was_refuted_is_listed(html):
+    text = (html / 'refuted.html').read_text()
+    failing = [i for led in ledgers.all_ledgers() for i, c in led.claims.items()
+               if c['verdict'] == 'fails']
+    assert all(f'#claim-{i}"' in text for i in failing)
+
+
+def test_machines_that_disagree_say_so():
+    """The sentence carries a second badge, and the ledger counts."""
+    def entry(verdict):
+        claim = {'id': 'a-b', 'verdict': verdict, 'bound': '> 2', 'figure': '3'}
+        return ledger.Entry(claim, 'page', False)
+    machine = ledgers.Ledger('one', {}, {'a-b': {'verdict': 'fails', 'bound': '> 2'}})
+    assert book.disagreements({'a-b': entry('fails')}, [machine]) == {}
+    differs = book.disagreements({'a-b': entry('holds')}, [machine])
+    assert differs == {'a-b': 'holds on 1 of 2'}
+    said = book.link_claims('It is [faster](#claim-a-b).', 'page', {'a-b': entry('holds')}, {}, differs)
+    assert 'd2l-differs" href="ledger.html">holds on 1 of 2</a>' in said
 
 
 def test_images_have_alternative_text(pages):

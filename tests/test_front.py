@@ -94,6 +94,7 @@ def test_a_failed_install_says_so_and_is_not_marked_done(monkeypatch, tmp_path):
 def planted(tmp_path, monkeypatch):
     """A small book of one notebook whose second cell can be made to fail."""
     monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
+    monkeypatch.setattr(notebooks, 'EXECUTED', tmp_path.with_name(tmp_path.name + '-executed'))
     path = tmp_path / 'one.ipynb'
 
     def plant(second):
@@ -159,13 +160,30 @@ def test_an_interrupt_stores_nothing(planted, monkeypatch):
 
 
 def test_a_refresh_changes_only_what_changed(planted):
-    path = planted('import time; print(f"{time.perf_counter():.4f} s", 7)')
+    path = planted('import time; print(f"≈{time.perf_counter():.4f} s", 7)')
     assert notebooks.refresh([path]) == 0
     first = path.read_text()
     assert '"execution_count": 2' in first
     assert notebooks.refresh([path]) == 0 and path.read_text() == first
     path.write_text(first.replace(', 7)', ', 8)'))
     assert notebooks.refresh([path]) == 0 and ' 8' in path.read_text().split('outputs')[-1]
+
+
+CLAIM = """from pathlib import Path
+from d2l_local.claims import claim
+c = claim('a-b', 'A sentence.', [float(Path('truth').read_text())] * 7, above=2)"""
+
+
+@pytest.mark.parametrize(('before', 'after'), [(3.0, 1.0), (1.0, 3.0)])
+def test_a_refresh_stores_the_verdict_that_came_out(planted, before, after):
+    """Never a better one that was there before: nothing is selected."""
+    path = planted(CLAIM)
+    for truth in (before, after):
+        (path.parent / 'truth').write_text(str(truth))
+        assert notebooks.refresh([path]) == 0
+    verdicts = [o.metadata['d2l_claim']['verdict']
+                for o in nbformat.read(path, as_version=4).cells[-1].outputs]
+    assert verdicts == ['holds' if after > 2 else 'fails']
 
 
 def test_a_broken_notebook_leaves_the_old_pages(planted, monkeypatch):

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import nbformat
 
-from tools import ledger, notebooks, prose
+from d2l_local import machine, timing
+from tools import ledger, ledgers, notebooks, prose
+from tools.ledgers import Ledger
 from tools.notebooks import EXECUTED, FRAMEWORKS, ROOT
 
 BUILD = ROOT / '_build'
@@ -76,8 +78,13 @@ def not_run_note(path: Path, nb: nbformat.NotebookNode, claims: list[ledger.Entr
                     f'page are stored ones, produced{where}: {reason}.\n```\n{rest}')
 
 
-def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: dict[str, str]) -> str:
-    """Turn links to claims into links with the verdict beside them; note who said it first."""
+def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: dict[str, str],
+                elsewhere: dict[str, str]) -> str:
+    """Turn links to claims into links with the verdict beside them; note who said it first.
+
+    Args:
+        elsewhere: for claims on which machines disagree, how many they hold on.
+    """
     def replace(m: re.Match) -> str:
         words, id = m[1], m[2]
         if id not in entries:
@@ -93,12 +100,24 @@ def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: di
         badge = f'{ledger.MARKS[c["verdict"]]} {figure or c["verdict"]}'
         return (f'<a class="d2l-said"{anchor} href="{e.link(page)}" title="{c["verdict"]}; bound: '
                 f'{ledger.html.escape(c["bound"])}">{words}<span class="d2l-badge '
-                f'{ledger.css(c["verdict"])}">{badge}</span></a>')
+                f'{ledger.css(c["verdict"])}">{badge}</span></a>'
+                + (f'<a class="d2l-badge d2l-differs" href="{"../" * page.count("/")}ledger.html">'
+                   f'{elsewhere[id]}</a>' if id in elsewhere else ''))
     return prose.CLAIM_LINK.sub(replace, text)
 
 
-def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str]) -> None:
-    """Lead from each claim to the sentence that makes it."""
+def between_runs(claim: dict, here: Ledger | None) -> str:
+    """The interval that covers the spread between runs, where some of such a machine are stored."""
+    old = here and here.claims.get(claim['id'])
+    if not old or old['bound'] != claim['bound'] or claim['low'] is None or len(old['runs']) < 2:
+        return ''
+    low, high = ledgers.published(old, ledgers.typical_spread(here))
+    show = timing.show_figure
+    return f' · {len(old["runs"])} runs of such a machine: {show(low)}–{show(high)}'
+
+
+def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str], here: Ledger | None) -> None:
+    """Lead from each claim to the sentence that makes it, and show the spread between runs."""
     for cell in nb.cells:
         for out in cell.get('outputs', []):
             if ledger.METADATA_KEY in out.get('metadata', {}):
@@ -106,7 +125,19 @@ def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str]) -> No
                 source = said.get(id, page)
                 file = '' if source == page else '../' * page.count('/') + source + '.html'
                 out.data['text/html'] = out.data['text/html'].replace(
-                    '</small>', f' · <a href="{file}#said-{id}">where the text says so</a></small>')
+                    '</small>', between_runs(out.metadata[ledger.METADATA_KEY], here)
+                    + f' · <a href="{file}#said-{id}">where the text says so</a></small>')
+
+
+def disagreements(entries: dict[str, ledger.Entry], machines: list[Ledger]) -> dict[str, str]:
+    """Claims on which this run and the stored ledgers do not agree, with how many they hold on."""
+    found = {}
+    for id, e in entries.items():
+        verdicts = [e.claim['verdict'], *(m.claims[id]['verdict'] for m in machines if id in m.claims
+                                          and m.claims[id]['bound'] == e.claim['bound'])]
+        if {'holds', 'fails'} <= set(verdicts):
+            found[id] = ledger.outcome(verdicts)
+    return found
 
 
 def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
@@ -115,6 +146,9 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
                for e in ledger.collect(nb, ledger.page_name(path), path in old)]
     by_id = {e.claim['id']: e for e in entries}
     summary = ledger.line(entries, sum(e.claim['seconds'] for e in entries if not e.stored))
+    machines = ledgers.all_ledgers()
+    elsewhere = disagreements(by_id, machines)
+    here = next((m for m in machines if entries and m.kind == ledgers.kind(machine.machine())), None)
     said: dict[str, str] = {}
     wanted = set()
     # Notebooks first: a claim's own page is where its sentence stands, if it stands there.
@@ -123,7 +157,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
         not_run_note(path, nb, [e for e in entries if e.page == name])
         for cell in nb.cells:
             if cell.cell_type == 'markdown':
-                cell.source = link_claims(cell.source, name, by_id, said)
+                cell.source = link_claims(cell.source, name, by_id, said, elsewhere)
     files = [ROOT / '_config.yml', ROOT / '_toc.yml', *(p for p in prose.pages() if p.suffix == '.md'),
              *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:]),
              *(ROOT / 'tools' / 'theme').glob('*')]
@@ -137,12 +171,16 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
             continue
         text = path.read_text()
         if path.suffix == '.md':
-            text = link_claims(text, ledger.page_name(path), by_id, said)
-        changed = put(to, text.replace('<!-- ledger -->', ledger.page(entries, summary)))
+            text = link_claims(text, ledger.page_name(path), by_id, said, elsewhere)
+        for mark, made in (('<!-- ledger -->', lambda: ledger.page(entries, summary, machines)),
+                           ('<!-- refuted -->', lambda: ledger.refuted(machines)),
+                           ('<!-- history -->', ledger.history)):
+            text = text.replace(mark, made()) if mark in text else text
+        changed = put(to, text)
         if changed and path.suffix in ('.yml', '.css', '.js'):      # every page shows these
             shutil.rmtree(source / '_build', ignore_errors=True)
     for path, nb in shown.items():
-        point_back(nb, ledger.page_name(path), said)
+        point_back(nb, ledger.page_name(path), said, here)
         wanted.add(source / path.relative_to(ROOT))
         put(source / path.relative_to(ROOT), nbformat.writes(nb))
     for stale in source.rglob('*'):
@@ -192,5 +230,7 @@ def main() -> None:
 if __name__ == '__main__':
     try:
         main()
+    except ledgers.Refused as e:
+        sys.exit(f'{e}\nThe pages are as they were.')
     except KeyboardInterrupt:
         sys.exit('\ninterrupted: what ran to its end is kept, the pages are as they were')

@@ -120,6 +120,9 @@ COMMANDS = {
     'test': ['-m', 'tools.check'],
     'lab': ['-m', 'jupyterlab', '--notebook-dir', 'chapters'],
     'refresh': ['-m', 'tools.notebooks', 'refresh'],
+    'ledger': ['-m', 'tools.ledgers', 'write'],
+    'repeat': ['-m', 'tools.ledgers', 'repeat'],
+    'mutants': ['-m', 'tools.mutants'],
 }
 
 

@@ -1,5 +1,6 @@
 """The ledger: every claim of the book with the verdict of the run that the pages show."""
 
+import csv
 import html
 import json
 from collections import Counter
@@ -8,10 +9,15 @@ from pathlib import Path
 
 import nbformat
 
-from d2l_local import machine
+from d2l_local import machine, timing
 from d2l_local.claims import MARKS, METADATA_KEY, VERDICTS
 from tools import prose
+from tools.ledgers import Ledger
 from tools.notebooks import ROOT
+
+WRONG = 2 / 2 ** timing.STRETCHES       # all stretches on one side of a bound that is the truth
+HISTORY = ('claim', 'sentence', 'machine', 'figure', 'what became of it')
+LOOKS = 2                               # within a reader's budget: at the span, and at its end
 
 
 @dataclass(frozen=True)
@@ -57,23 +63,101 @@ def line(entries: list[Entry], seconds: float) -> str:
             + (f'{stored} of them stored, not run here; ' if stored else '') + machine.describe())
 
 
-def page(entries: list[Entry], summary: str) -> str:
-    """The ledger as Markdown, to stand below the text of ``ledger.md``."""
-    rows = [summary.replace('ledger: ', '**', 1).replace(' claims:', ' claims:**', 1), '']
-    titles = {e.page: None for e in entries}
-    for name in titles:
+def by_kind(entries: list[Entry]) -> str:
+    """How many claims there are of each kind, and how likely a wrong verdict is among those measured."""
+    counts = Counter(e.claim['kind'] for e in entries)
+    measured = counts['ratio'] + counts['figure']
+    p = WRONG * LOOKS
+    return (f'Of the {len(entries)} claims, {counts["ratio"]} are ratios of times and '
+            f'{counts["figure"]} other measured figures, each with an interval; {counts["count"]} are '
+            f'counts and {counts["fact"]} facts, which need none.\n\n**The chance of a wrong verdict.** '
+            f'Suppose the worst: each of the {measured} measured truths lies exactly on its bound, so '
+            f'that any verdict is wrong. With independent stretches of time a claim gets one in {p:.1%} '
+            f'of runs, and the book at least one in {1 - (1 - p) ** measured:.0%}. Bounds leave room, '
+            'which makes it rarer; disturbances as long as a measurement make it more frequent, and the '
+            'columns of other machines are there to find them.')
+
+
+def refuted(stored: list[Ledger]) -> str:
+    """The claims that fail on a stored machine, as Markdown."""
+    pages = {c.id: page_name(c.page) for p in prose.pages() for c in prose.claim_calls(p)}
+    rows = []
+    for led in stored:
+        for id, c in led.claims.items():
+            if c['verdict'] == 'fails' and id in pages:
+                sentence, bound = (html.escape(c[k]).replace('|', '\\|') for k in ('sentence', 'bound'))
+                rows.append(f'| <a href="{pages[id]}.html#claim-{id}">{sentence}</a> '
+                            f'| {led.machine["processor"]} | {c["figure"] or "not so"} | {bound} |')
+    head = ['| sentence | fails on | measured | bound |', '|---|---|---|---|']
+    return '\n'.join(head + rows) if rows else 'No claim fails on a machine whose ledger is stored.'
+
+
+def history() -> str:
+    """What was refuted before, from ``ledgers/refuted.csv``, as an HTML table for each topic."""
+    with (ROOT / 'ledgers' / 'refuted.csv').open(newline='') as f:
+        rows = list(csv.DictReader(f))
+    parts = []
+    for name in dict.fromkeys(r['topic'] for r in rows):
+        body = ''.join('<tr>' + ''.join(f'<td>{html.escape(r[c])}</td>' for c in HISTORY) + '</tr>\n'
+                       for r in rows if r['topic'] == name)
+        head = ''.join(f'<th scope="col">{c}</th>' for c in HISTORY)
+        parts += [f'### {name}', '', '<div class="d2l-ledger"><table class="table"><thead><tr>' + head
+                  + '</tr></thead><tbody>\n' + body + '</tbody></table></div>', '']
+    return '\n'.join(parts)
+
+
+def outcome(verdicts: list[str]) -> str:
+    """``holds on 2 of 3``: of the machines that have a verdict."""
+    decided = [v for v in verdicts if v in ('holds', 'fails')]
+    return f'holds on {decided.count("holds")} of {len(decided)}' if decided else 'not tested yet'
+
+
+def badge(verdict: str) -> str:
+    """A verdict as a mark with its word."""
+    return f'<span class="d2l-badge {css(verdict)}">{MARKS[verdict]} {verdict}</span>'
+
+
+def page(entries: list[Entry], summary: str, stored: list[Ledger]) -> str:
+    """The ledger as Markdown with one table for each page, to stand below the text of ``ledger.md``."""
+    names = ['this run', *(led.machine['processor'] for led in stored)]
+    rows = [summary.replace('ledger: ', '**', 1).replace(' claims:', ' claims:**', 1), '',
+            by_kind(entries), '', '| column | machine |', '|---|---|',
+            f'| this run | {machines(entries)} |']
+    rows += [f'| {name} | {led.kind}; Python {led.machine["python"]} |'
+             for name, led in zip(names[1:], stored, strict=True)]
+    rows += ['', f'<div class="d2l-filter" data-machines="{html.escape("|".join(names))}"></div>', '']
+    for name in dict.fromkeys(e.page for e in entries):
         mine = [e for e in entries if e.page == name]
         rows += [f'## [{title(name)}]({name})', '']
         if mine[0].stored:
             rows += [f'Not run here: stored outputs from {machines(mine)}.', '']
-        rows += ['| verdict | claim | bound | measured |', '|---|---|---|---|']
-        for e in mine:
-            c = {k: html.escape(str(v)).replace('|', '\\|') for k, v in e.claim.items()}
-            rows.append(f'| <span class="d2l-badge {css(c["verdict"])}">{MARKS[c["verdict"]]} '
-                        f'{c["verdict"]}</span> | <a href="{e.link("ledger")}">{c["sentence"]}</a> '
-                        f'| {c["bound"]} | {c["figure"] or c["reason"]} |')
-        rows.append('')
+        rows += [table(mine, names, stored), '']
     return '\n'.join(rows)
+
+
+def table(entries: list[Entry], names: list[str], stored: list[Ledger]) -> str:
+    """Claims × machines as an HTML table; the attributes of a row are what the filters ask for."""
+    head = ''.join(f'<th scope="col">{html.escape(n)}</th>' for n in
+                   ('claim', 'kind and bound', 'measured in this run', *names, 'all machines'))
+    body = []
+    for e in entries:
+        c = {k: html.escape(str(v)) for k, v in e.claim.items()}
+        others = [led.claims.get(e.claim['id']) for led in stored]
+        others = [o['verdict'] if o and o['bound'] == e.claim['bound'] else '' for o in others]
+        verdicts = [e.claim['verdict'], *others]
+        cells = ''.join(f'<td>{badge(v) if v else "–"}</td>' for v in verdicts)
+        body.append(
+            f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(e.claim["needs"])}" '
+            f'data-verdicts="{"|".join(verdicts)}"><th scope="row"><a href="{e.link("ledger")}">'
+            f'{c["sentence"]}</a></th><td>{c["kind"]}, {c["bound"]}</td>'
+            f'<td>{c["figure"] or c["reason"]}</td>{cells}<td>{outcome(others or verdicts)}</td></tr>')
+    return ('<div class="d2l-ledger"><table class="table"><thead><tr>' + head + '</tr></thead><tbody>\n'
+            + '\n'.join(body) + '\n</tbody></table></div>')
+
+
+def topic(name: str) -> str:
+    """The topic that a page belongs to: its folder."""
+    return name.split('/')[-2].replace('_', ' ') if '/' in name else name
 
 
 def css(verdict: str) -> str:

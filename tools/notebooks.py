@@ -4,6 +4,7 @@
 """
 
 import argparse
+import copy
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbval.plugin import get_sanitize_patterns
 
 from d2l_local import machine
+from d2l_local.claims import METADATA_KEY
 
 ROOT = Path(__file__).resolve().parent.parent
 EXECUTED = ROOT / '_build' / 'executed'
@@ -75,26 +77,32 @@ def key(path: Path, nb: nbformat.NotebookNode) -> str:
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
 
-def write(path: Path, nb: nbformat.NotebookNode) -> None:
-    """Write a notebook whole or not at all."""
+def put_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix('.part')
     try:
-        part.write_text(nbformat.writes(nb) + '\n')
+        part.write_text(text)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write(path: Path, nb: nbformat.NotebookNode) -> None:
+    """Write a notebook whole or not at all."""
+    put_whole(path, nbformat.writes(nb) + '\n')
 
 
 class CellFailed(RuntimeError):
     """A cell raised; the message names the notebook, the cell and the error."""
 
 
-def execute(path: Path, label: str = '') -> nbformat.NotebookNode:
-    """Run a notebook in its folder in a fresh kernel; one line tells how far it is."""
+def execute(path: Path, label: str = '', folder: Path | None = None) -> nbformat.NotebookNode:
+    """Run a notebook in its folder, or another, in a fresh kernel; one line tells how far it is."""
     nb = nbformat.read(path, as_version=4)
     code = [i for i, c in enumerate(nb.cells) if c.cell_type == 'code']
-    name, began, at = f'{label}{path.relative_to(ROOT)}', time.perf_counter(), code[0]
+    shown_path = path.relative_to(ROOT) if ROOT in path.parents else path.name
+    name, began, at = f'{label}{shown_path}', time.perf_counter(), code[0]
 
     def line(state: str, end: str) -> None:
         if sys.stdout.isatty() or end:
@@ -110,7 +118,7 @@ def execute(path: Path, label: str = '') -> nbformat.NotebookNode:
     client = NotebookClient(
         nb, timeout=CELL_TIMEOUT, kernel_name='python3', coalesce_streams=True, on_cell_start=starts,
         extra_arguments=['--IPKernelApp.log_level=50'],     # no notes on sockets amid the progress
-        resources={'metadata': {'path': str(path.parent)}})
+        resources={'metadata': {'path': str(folder or path.parent)}})
     try:
         client.execute()
     except Exception as e:
@@ -122,7 +130,7 @@ def execute(path: Path, label: str = '') -> nbformat.NotebookNode:
             raise
         line('FAILED', '\n')
         what = f'raised {e.ename}: {e.evalue}' if isinstance(e, CellExecutionError) else f'ended it: {e}'
-        raise CellFailed(f'{path.relative_to(ROOT)}: cell {code.index(at) + 1} {what}\n\n'
+        raise CellFailed(f'{shown_path}: cell {code.index(at) + 1} {what}\n\n'
                          f'{nb.cells[at].source}') from e
     line(f'{len(code)} cells', '\n')
     return nb
@@ -160,9 +168,11 @@ def sanitiser() -> Callable[[str], str]:
 
 
 def shown(outputs: list, sanitise: Callable[[str], str]) -> list:
-    """What of a cell's outputs is compared: all but images, masked."""
+    """What of a cell's outputs is compared: all but images, masked; and each claim's verdict."""
     flat = []
     for out in outputs:
+        if claim := out.get('metadata', {}).get(METADATA_KEY):
+            flat.append(('verdict', claim['verdict'], claim['reason']))
         if out.output_type == 'stream':
             flat.append((out.name, sanitise(out.text)))
         elif out.output_type == 'error':
@@ -174,7 +184,10 @@ def shown(outputs: list, sanitise: Callable[[str], str]) -> list:
 
 
 def keep_unchanged(new: nbformat.NotebookNode, old: nbformat.NotebookNode) -> None:
-    """Give the new run the stored outputs wherever only masked parts or images differ."""
+    """Give the new run the stored outputs wherever only masked parts or images differ.
+
+    A verdict that differs, for better or worse, is a difference: the new run's is stored.
+    """
     sanitise = sanitiser()
     stored = {c.source: c for c in old.cells if c.cell_type == 'code'}
     for cell in new.cells:
@@ -198,9 +211,13 @@ def refresh(paths: list[Path], all_outputs: bool = False) -> int:
             print(e, file=sys.stderr)
             failed += 1
             continue
+        new = normalise(new)
+        kept = copy.deepcopy(new)       # so that the pages and the ledger can be made of this run
+        kept.metadata['key'] = key(path, new)
+        write(EXECUTED / path.relative_to(ROOT), kept)
         if not all_outputs:
             keep_unchanged(new, nbformat.read(path, as_version=4))
-        write(path, normalise(new))
+        write(path, new)
     return failed
 
 

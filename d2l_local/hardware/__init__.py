@@ -46,5 +46,6 @@ from d2l_local.hardware.memory import (  # noqa: F401
     stride_times,
 )
 from d2l_local.hardware.passport import Passport, passport  # noqa: F401
+from d2l_local.hardware.roof import Roof, beyond_caches, in_turn, roof  # noqa: F401
 from d2l_local.hardware.sampler import Figure, figure, sample  # noqa: F401
 from d2l_local.hardware.table import Table  # noqa: F401

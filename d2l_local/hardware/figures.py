@@ -59,12 +59,13 @@ def draw_staircase(stairs: dict[int, Figure], edges: list[tuple[int, int]] = (),
     return axes
 
 
-def roofline(peaks: dict[str, float], bandwidth: float, points: dict[str, tuple[float, float]] = None):
+def roofline(peaks: dict[str, float], bandwidth: float | dict[str, float],
+             points: dict[str, tuple[float, float]] = None):
     """What a core can reach at most, by operations for each byte moved, and where real work stands.
 
     Args:
         peaks: operations per second of each ceiling, by name.
-        bandwidth: bytes per second from memory: the slope.
+        bandwidth: bytes per second from memory: the slope; or several slopes by name.
         points: by name, operations per byte and operations per second, as measured.
 
     Returns:
@@ -75,14 +76,20 @@ def roofline(peaks: dict[str, float], bandwidth: float, points: dict[str, tuple[
     plotting.use_svg_display()
     _, axes = plotting.plt.subplots(figsize=(6.5, 3.8))
     giga, points = 1e-9, points or {}
+    slopes = bandwidth if isinstance(bandwidth, dict) else {'': bandwidth}
+    bandwidth = max(slopes.values())
     x = np.logspace(-2, 3, 200)
     x = x[x * bandwidth * giga > 0.05]
     for name, peak in sorted(peaks.items(), key=lambda p: p[1]):
         axes.plot(x, np.minimum(x * bandwidth, peak) * giga, '-', color='#888888', linewidth=1)
         axes.text(x[-1], peak * giga * 1.05, f'{name} ', fontsize=7, ha='right', va='bottom')
     top = max(peaks.values())
-    axes.annotate(f'{bandwidth * giga:.0f} GB/s', (x[30], x[30] * bandwidth * giga), (-4, 6), fontsize=8,
-                  textcoords='offset points', ha='right', va='bottom')
+    for i, (name, rate) in enumerate(sorted(slopes.items(), key=lambda s: -s[1])):
+        if i:
+            axes.plot(x, np.minimum(x * rate, top) * giga, '--', color='#888888', linewidth=1)
+        axes.annotate(f'{name} {rate * giga:.0f} GB/s'.strip(), (x[30], x[30] * rate * giga),
+                      (6, -12) if i else (-4, 6), fontsize=8, textcoords='offset points',
+                      ha='left' if i else 'right', va='bottom')
     markers = 'osD^vPX*<>'
     for i, (name, (intensity, flops)) in enumerate(points.items()):
         axes.plot(intensity, flops * giga, markers[i % len(markers)], markersize=7, label=name,

@@ -194,6 +194,17 @@ def words(base, n):
     return a + b + c + d
 
 
+@njit('int64(int64[::1])', nogil=True)
+def read_all(x):
+    """Sum of all words, read in eight streams side by side: one stream alone keeps too few requests
+    under way for what a core can read at best."""
+    total, n = 0, x.size // 8
+    for i in range(n):
+        total += (x[i] + x[n + i] + x[2 * n + i] + x[3 * n + i] + x[4 * n + i] + x[5 * n + i]
+                  + x[6 * n + i] + x[7 * n + i])
+    return total
+
+
 @njit(nogil=True)
 def stream_copy(a, b, c, s):
     """STREAM's copy: 16 bytes for each number."""

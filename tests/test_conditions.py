@@ -1,0 +1,123 @@
+"""Conditions: asked apart from what a claim measures, watched by the kernel's own accounting."""
+
+import hashlib
+import os
+import sys
+import time
+
+import pytest
+
+from d2l_local import conditions, machine
+from d2l_local.conditions import Condition
+from tests.instrument import neighbours
+
+linux = pytest.mark.skipif(not sys.platform.startswith('linux'), reason='the accounting of Linux')
+
+
+@pytest.fixture(autouse=True)
+def own(monkeypatch):
+    monkeypatch.setattr(conditions, 'known', dict(conditions.known))
+    monkeypatch.setattr(conditions, '_answers', {})
+    monkeypatch.setattr(conditions, 'WAIT', 0)
+
+
+def test_two_conditions_of_one_name():
+    conditions.condition('a moon')(lambda: '')
+    with pytest.raises(ValueError, match="two conditions called 'a moon'.*another name"):
+        conditions.condition('a moon')(lambda: '')
+
+
+def test_names():
+    assert [c.name for c in conditions.named('a GPU')] == ['a GPU']
+    assert [c.name for c in conditions.named(('links', 'a GPU'))] == ['links', 'a GPU']
+    assert conditions.named(()) == []
+    with pytest.raises(conditions.UnknownCondition, match="'links and luck'; there are: .*links"):
+        conditions.named('links and luck')
+
+
+def test_permanent_conditions_are_asked_once():
+    asked = []
+    c = Condition('a moon', lambda: asked.append(1) or 'no moon')
+    for _ in range(3):
+        assert conditions.lacking([c]) == (c, 'no moon')
+        assert conditions.wait_for([c], 60) == (c, 'no moon')      # and not waited for
+    assert len(asked) == 1
+
+
+def test_passing_conditions_are_waited_for_and_then_given_up():
+    answers = iter(['rain', 'rain', ''])
+    c = Condition('weather', lambda: next(answers), watch=lambda: lambda: '')
+    assert conditions.wait_for([c], 60) is None
+    rain = Condition('rain', lambda: 'rain', watch=lambda: lambda: '')
+    assert conditions.wait_for([rain], 0.05) == (rain, 'rain')
+
+
+def test_every_watch_is_ended():
+    ended = []
+
+    def watched(name, says):
+        return Condition(name, lambda: '', watch=lambda: lambda: ended.append(name) or says)
+    both = [watched('a', 'rain'), watched('b', 'snow'), Condition('permanent', lambda: '')]
+    assert conditions.watch(both)() == (both[0], 'rain') and ended == ['a', 'b']
+    assert conditions.watch([])() is None
+
+
+@pytest.mark.parametrize(('all_busy', 'own_busy', 'seconds', 'free'), [
+    (2.0, 2.0, 1.0, True),           # all that ran was ours
+    (1.0, 1.0, 1.0, True),           # one core of ours, one idle
+    (0.0, 0.0, 1.0, True),
+    (2.0, 1.5, 1.0, False),          # somebody else, or the host, took half a core
+    (2.0, 1.87, 1.0, True),          # less than a tenth of two cores
+    (0.9, 1.0, 1.0, True)])          # the two accounts differ by a tick
+def test_the_accounting(monkeypatch, all_busy, own_busy, seconds, free):
+    monkeypatch.setattr(sys, 'platform', 'linux')
+    now, busy, own = iter([0.0, seconds]), iter([0.0, all_busy]), iter([0.0, own_busy])
+    monkeypatch.setattr(conditions.os, 'cpu_count', lambda: 2)
+    monkeypatch.setattr(conditions.time, 'monotonic', lambda: next(now))
+    monkeypatch.setattr(conditions, '_all_busy', lambda: next(busy))
+    monkeypatch.setattr(conditions, '_own_busy', lambda: next(own))
+    assert (conditions._watch_cores()() == '') == free
+
+
+@linux
+def test_busy_neighbours_are_seen(monkeypatch):
+    """As many as there are cores: whatever else the machine does, none is free."""
+    # they are this process's children, whose work would count as its own
+    monkeypatch.setattr(conditions, '_own_busy', lambda: sum(os.times()[:2]))
+    with neighbours(machine.cores()):
+        for _ in range(5):
+            end = conditions._watch_cores(machine.cores())
+            time.sleep(0.4)
+            assert 'other work took' in end() or machine.cores() > 2
+
+
+@linux
+def test_own_work_is_known():
+    """Of this thread, and of a child while it lives and after its end."""
+    import multiprocessing
+    before = conditions._own_busy()
+    end = time.thread_time() + 0.2
+    while time.thread_time() < end:
+        hashlib.sha256(bytes(10 ** 6)).digest()
+    assert 0.15 < conditions._own_busy() - before
+    child = multiprocessing.get_context('spawn').Process(target=sum, args=(range(2 * 10 ** 7),))
+    before = conditions._own_busy()
+    child.start()
+    child.join()
+    assert conditions._own_busy() - before > 0.1
+
+
+def test_elsewhere_a_probe_at_both_ends(monkeypatch):
+    monkeypatch.setattr(sys, 'platform', 'darwin')
+    for answers, reason in ((['', ''], ''), (['busy', ''], 'busy'), (['', 'busy'], 'busy')):
+        left = list(answers)
+        monkeypatch.setattr(machine, 'no_free_cores', lambda k, left=left: left.pop(0))
+        assert conditions._watch_cores()() == reason
+
+
+def test_every_condition_answers_on_this_machine():
+    """With a sentence or with nothing; none raises where what it asks for is missing."""
+    for c in conditions.known.values():
+        if c.name not in ('tensor cores', 'a GPU to measure', 'a compiler for GPU kernels') or (
+                machine.version('torch')):
+            assert isinstance(c.probe(), str), c.name
