@@ -239,6 +239,11 @@ def _caches() -> str:
     return '' if 'L1' in hardware.reported_caches() else 'the system reports no cache sizes here'
 
 
+@condition('bound processes', system=True)
+def _bound() -> str:
+    return '' if hasattr(os, 'sched_setaffinity') else 'this system does not bind processes to cores'
+
+
 @condition('direct I/O', system=True)
 def _disk() -> str:
     from d2l_local import hardware

@@ -95,6 +95,12 @@ def test_verdicts_lost_to_noise_count_against_an_allowance(lacked):
         assert len(said.open) == lost and bool(said.red) == red, (lost, said.red)
 
 
+def test_a_verdict_that_was_never_there_is_not_lost_to_noise():
+    old = many(20, verdict='undecided', lacked=claiming.NOISE)
+    said = ledgers.judge(many(20, verdict='undecided', lacked=claiming.NOISE), HERE, [ledger(old)])
+    assert (said.red, said.open) == ([], [])
+
+
 def stored():
     found = ledgers.all_ledgers()
     if not found:
