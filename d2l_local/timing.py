@@ -300,13 +300,20 @@ def _tick(now: Callable[[], float]) -> float:
 
 def _sample(f: Callable[[], Any], calls: int, sync: Callable[[], Any] | None,
             now: Callable[[], float]) -> float:
-    """Seconds per call of one loop of ``calls`` calls, ``sync`` included."""
-    start = now()
-    for _ in range(calls):
-        f()
-    if sync:
-        sync()
-    return (now() - start) / calls
+    """Seconds per call of one loop of ``calls`` calls, ``sync`` included.
+
+    A virtual machine's clock of processor time was seen to stand still for a whole sample: such a
+    sample, and one during which the clock was set back, is taken again.
+    """
+    for _ in range(10):
+        start = now()
+        for _ in range(calls):
+            f()
+        if sync:
+            sync()
+        if (spent := now() - start) > 0:
+            return spent / calls
+    return 1e-9 / calls             # less than the clock can tell
 
 
 def _round(variants: list[Callable[[], Any]], calls: list[int], sync: Callable[[], Any] | None,

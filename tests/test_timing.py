@@ -115,6 +115,15 @@ def test_a_clock_that_jumps(monkeypatch):
     assert f.values >= timing.FEWEST and timing.bound_side(f.low, f.high, 5, None) == -1
 
 
+@pytest.mark.parametrize('step', [0.0, -5.0])
+def test_a_clock_that_stands_still_or_is_set_back(step):
+    """The sample is taken again; a clock that never moves gives a time, not an error."""
+    ticks, reads = iter([0.0, step, step, step + 2.0]), []
+    assert timing._sample(lambda: reads.append(1), 2, None, lambda: next(ticks)) == 1.0
+    assert len(reads) == 4
+    assert 0 < timing._sample(int, 1, None, lambda: 0.0) < 1e-6
+
+
 @pytest.mark.parametrize(('f', 'says'), [
     (lambda: 1 / 0, 'raised ZeroDivisionError.*alone'), (lambda: math.nan, 'returned nan'),
     (lambda: math.inf, 'returned inf'), (lambda: None, 'raised TypeError')])
