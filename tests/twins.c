@@ -47,12 +47,14 @@ uint64_t stride_sum(uint64_t base, uint64_t mask, uint64_t stride, int64_t n) {
 
 uint64_t lines_forward(uint64_t base, int64_t n) {
     uint64_t total = 0;
+    #pragma GCC unroll 8        /* as LLVM does with ours */
     for (int64_t i = 0; i < n; i++) total += word(base + (uint64_t)i * LINE);
     return total;
 }
 
 uint64_t lines_backward(uint64_t base, int64_t n) {
     uint64_t total = 0;
+    #pragma GCC unroll 8        /* as LLVM does with ours */
     for (int64_t i = n - 1; i >= 0; i--) total += word(base + (uint64_t)i * LINE);
     return total;
 }
