@@ -108,8 +108,8 @@ def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: di
 
 def between_runs(claim: dict, here: Ledger | None) -> str:
     """The interval that covers the spread between runs, where some of such a machine are stored."""
-    old = here and here.claims.get(claim['id'])
-    if not old or old['bound'] != claim['bound'] or claim['low'] is None or len(old['runs']) < 2:
+    old = here and here.same(claim)
+    if not old or claim['low'] is None or len(old['runs']) < 2:
         return ''
     low, high = ledgers.published(old, ledgers.typical_spread(here))
     show = timing.show_figure
@@ -133,8 +133,7 @@ def disagreements(entries: dict[str, ledger.Entry], machines: list[Ledger]) -> d
     """Claims on which this run and the stored ledgers do not agree, with how many they hold on."""
     found = {}
     for id, e in entries.items():
-        verdicts = [e.claim['verdict'], *(m.claims[id]['verdict'] for m in machines if id in m.claims
-                                          and m.claims[id]['bound'] == e.claim['bound'])]
+        verdicts = [e.claim['verdict'], *(old['verdict'] for m in machines if (old := m.same(e.claim)))]
         if {'holds', 'fails'} <= set(verdicts):
             found[id] = ledger.outcome(verdicts)
     return found

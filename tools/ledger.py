@@ -142,8 +142,7 @@ def table(entries: list[Entry], names: list[str], stored: list[Ledger]) -> str:
     body = []
     for e in entries:
         c = {k: html.escape(str(v)) for k, v in e.claim.items()}
-        others = [led.claims.get(e.claim['id']) for led in stored]
-        others = [o['verdict'] if o and o['bound'] == e.claim['bound'] else '' for o in others]
+        others = [old['verdict'] if (old := led.same(e.claim)) else '' for led in stored]
         verdicts = [e.claim['verdict'], *others]
         cells = ''.join(f'<td>{badge(v) if v else "–"}</td>' for v in verdicts)
         body.append(

@@ -58,6 +58,11 @@ class Ledger:
         """What kind of machine it is: processor, cores, GPUs, system."""
         return kind(self.machine)
 
+    def same(self, claim: dict) -> dict | None:
+        """This machine's entry for a claim with the same id and the same bound, if it has one."""
+        old = self.claims.get(claim['id'])
+        return old if old and old['bound'] == claim['bound'] else None
+
 
 def kind(m: dict) -> str:
     """The kind of a machine: the same for two machines that should give the same verdicts."""
@@ -183,8 +188,8 @@ def covered(claims: Iterable[dict], ledger: Ledger) -> tuple[int, int, int]:
     """Of a new run's medians: how many lie in the intervals within a run, in the published ones; all."""
     typical, within, between, n = typical_spread(ledger), 0, 0, 0
     for c in claims:
-        old = ledger.claims.get(c['id'])
-        if old and c['value'] is not None and old['low'] is not None and old['bound'] == c['bound']:
+        old = ledger.same(c)
+        if old and c['value'] is not None and old['low'] is not None:
             low, high = published(old, typical)
             within += old['low'] <= c['value'] <= old['high']
             between += low <= c['value'] <= high
@@ -219,8 +224,7 @@ def judge(found: list[dict], m: dict, stored: list[Ledger]) -> Judgement:
     new_failures = []
 
     def past(c: dict, ledgers: list[Ledger]) -> set[str]:
-        return {led.claims[c['id']]['verdict'] for led in ledgers if c['id'] in led.claims
-                and led.claims[c['id']]['bound'] == c['bound']}
+        return {old['verdict'] for led in ledgers if (old := led.same(c))}
     for c in found:
         decided = c['verdict'] in ('holds', 'fails')
         testable += decided

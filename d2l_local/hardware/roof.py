@@ -11,6 +11,7 @@ from d2l_local.hardware import kernels
 from d2l_local.hardware.figures import roofline
 from d2l_local.hardware.memory import MIB, reported_caches
 from d2l_local.hardware.table import Table
+from d2l_local.timing import _sample
 
 Job = Callable[[], object]
 AT_PEAK = 2 ** 28            # multiply-adds of one look at the peak: some milliseconds
@@ -39,11 +40,8 @@ def in_turn(jobs: Mapping[str, Job], rounds: int = 7,
 
     A first round, not counted, compiles and warms up.
     """
-    def once(job: Job) -> float:
-        begin = now()
-        job()
-        return now() - begin
-    found = [{name: once(job) for name, job in jobs.items()} for _ in range(rounds + 1)][1:]
+    found = [{name: _sample(job, 1, None, now) for name, job in jobs.items()}
+             for _ in range(rounds + 1)][1:]
     return {name: np.array([times[name] for times in found]) for name in jobs}
 
 
