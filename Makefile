@@ -6,8 +6,11 @@ FRONT = $(if $(PY),$(PY),$(error No Python here. Install Python 3.11 from python
 export PYTHON REQUIREMENTS
 
 help:
-	@echo "make book      run the notebooks, build the pages, print the ledger's line"
+	@echo "make book      build the pages, measure what is not measured here yet, print the ledger's line;"
+	@echo "               TOPIC=asynchrony measures that topic alone"
+	@echo "make check     style, rules and the quick unit tests: an answer in a minute or two"
 	@echo "make test      unit tests, rules for notebooks, every notebook re-run and compared"
+	@echo "make profile   the slowest cells and tests of the last make test"
 	@echo "make lab       open the chapters in JupyterLab"
 	@echo "make refresh   re-run notebooks and store their outputs; NB=path for one,"
 	@echo "               ALL=1 to store also what differs only in times and images"
@@ -15,7 +18,9 @@ help:
 	@echo "make repeat    run the book N=1 more times in fresh processes, for the spread between runs"
 	@echo "make mutants   plant faults in the experiments; a claim that still holds proves nothing"
 	@echo "make clean     remove what was built (_build); ENV=1 removes .venv too"
-book: ; @$(FRONT) book
+book: ; @$(FRONT) book $(TOPIC)
+check: ; @$(FRONT) check
+profile: ; @$(FRONT) profile
 test: ; @$(FRONT) test
 lab: ; @$(FRONT) lab
 refresh: ; @$(FRONT) refresh $(NB) $(if $(ALL),--all-outputs)
@@ -23,4 +28,4 @@ ledger: ; @$(FRONT) ledger
 repeat: ; @$(FRONT) repeat $(or $(N),1)
 mutants: ; @$(FRONT) mutants $(NB)
 clean: ; @$(FRONT) clean $(if $(ENV),--env)
-.PHONY: help book test lab refresh ledger repeat mutants clean
+.PHONY: help book check test profile lab refresh ledger repeat mutants clean

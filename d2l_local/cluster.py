@@ -12,12 +12,14 @@ In a notebook, ``%%worker NAME`` makes a cell a module that the ranks can import
 import contextlib
 import ctypes
 import functools
+import hashlib
 import importlib
 import importlib.util
 import itertools
 import multiprocessing
 import os
 import pickle
+import platform
 import random
 import re
 import shutil
@@ -113,17 +115,29 @@ def check_environment(environment: dict[str, Any]) -> None:
                 'that they call stands without a name')
 
 
+def numbering() -> str:
+    """Who gives the process ids that this process sees: host, boot, and the container or namespace.
+
+    With a temporary folder that several of them share, one id stands for several processes.
+    """
+    boot, space = Path('/proc/sys/kernel/random/boot_id'), '/proc/self/ns/pid'
+    parts = [platform.node(), boot.read_text() if boot.exists() else '',
+             os.readlink(space) if os.path.islink(space) else '']
+    return hashlib.sha256('\0'.join(parts).encode()).hexdigest()[:8]
+
+
 def new_folder() -> Path:
     """A temporary folder that names this process; those that killed ones have left are removed."""
+    ours = f'd2l-cluster-{numbering()}-'
     if os.name == 'posix':      # elsewhere no signal asks whether a process is there
-        for old in Path(tempfile.gettempdir()).glob('d2l-cluster-*-*'):
+        for old in Path(tempfile.gettempdir()).glob(f'{ours}*-*'):
             with contextlib.suppress(OSError, ValueError):
                 try:
-                    os.kill(int(old.name.split('-')[2]), 0)
+                    os.kill(int(old.name.removeprefix(ours).split('-')[0]), 0)
                 except ProcessLookupError:
                     if old.stat().st_mtime < time.time() - STALE:
                         shutil.rmtree(old, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f'd2l-cluster-{os.getpid()}-'))
+    return Path(tempfile.mkdtemp(prefix=f'{ours}{os.getpid()}-'))
 
 
 def die_with_parent() -> None:

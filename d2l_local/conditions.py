@@ -233,25 +233,9 @@ def _memory() -> str:
     return '' if Path('/proc/self/statm').exists() else 'this system has no /proc/self/statm'
 
 
-@condition('cache sizes', system=True)
-def _caches() -> str:
-    from d2l_local import hardware
-    return '' if 'L1' in hardware.reported_caches() else 'the system reports no cache sizes here'
-
-
 @condition('bound processes', system=True)
 def _bound() -> str:
     return '' if hasattr(os, 'sched_setaffinity') else 'this system does not bind processes to cores'
-
-
-@condition('direct I/O', system=True)
-def _disk() -> str:
-    from d2l_local import hardware
-    try:
-        hardware.Disk(hardware.MIB).close()
-    except hardware.NotHere as e:
-        return str(e)
-    return ''
 
 
 @condition('a POSIX mutex', system=True)
@@ -289,15 +273,3 @@ def _old_openblas() -> str:
     if 'avx2' not in _flags():
         return 'this processor has no AVX2 to do without'
     return '' if core in OLD_KERNELS else f'OpenBLAS chose {core}'
-
-
-def _gpu_lacks(**what: bool) -> Callable[[], str]:
-    def probe() -> str:
-        from d2l_local.hardware import gpu
-        return gpu.missing(**what)
-    return probe
-
-
-condition('a GPU to measure')(_gpu_lacks())
-condition('a compiler for GPU kernels')(_gpu_lacks(kernel=True))
-condition('tensor cores')(_gpu_lacks(tensor_cores=True))

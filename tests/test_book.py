@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tools import book, ledger, ledgers, notebooks, prose
+from tools import ledger, ledgers, notebooks, prose
 from tools.notebooks import ROOT
+from tools.pages import disagreements, link_claims
 
 
 class Page(HTMLParser):
@@ -135,10 +136,10 @@ def test_machines_that_disagree_say_so():
         claim = {'id': 'a-b', 'verdict': verdict, 'bound': '> 2', 'figure': '3'}
         return ledger.Entry(claim, 'page', False)
     machine = ledgers.Ledger('one', {}, {'a-b': {'verdict': 'fails', 'bound': '> 2'}})
-    assert book.disagreements({'a-b': entry('fails')}, [machine]) == {}
-    differs = book.disagreements({'a-b': entry('holds')}, [machine])
+    assert disagreements({'a-b': entry('fails')}, [machine]) == {}
+    differs = disagreements({'a-b': entry('holds')}, [machine])
     assert differs == {'a-b': 'holds on 1 of 2'}
-    said = book.link_claims('It is [faster](#claim-a-b).', 'page', {'a-b': entry('holds')}, {}, differs)
+    said = link_claims('It is [faster](#claim-a-b).', 'page', {'a-b': entry('holds')}, {}, differs)
     assert 'd2l-differs" href="ledger.html">holds on 1 of 2</a>' in said
 
 

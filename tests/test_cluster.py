@@ -235,14 +235,17 @@ def test_a_parent_that_just_ends_leaves_nothing(tmp_path):
 def test_folders_of_killed_processes_are_removed_later():
     dead = subprocess.Popen([sys.executable, '-c', ''])
     dead.wait()
-    old, new, ours = (Path(tempfile.gettempdir(), f'd2l-cluster-{pid}-{name}') for pid, name in
-                      ((dead.pid, 'old'), (dead.pid, 'new'), (os.getpid(), 'old')))
-    for folder in (old, new, ours):
+    here = cluster.numbering()      # elsewhere that id may be a process that lives
+    old, new, ours, other = (
+        Path(tempfile.gettempdir(), f'd2l-cluster-{where}-{pid}-{name}') for where, pid, name in
+        ((here, dead.pid, 'old'), (here, dead.pid, 'new'), (here, os.getpid(), 'old'),
+         ('elsewhere', dead.pid, 'old')))
+    for folder in (old, new, ours, other):
         folder.mkdir()
         os.utime(folder, (0, 0) if folder is not new else None)
     made = cluster.new_folder()
-    assert [f.exists() for f in (old, new, ours, made)] == [False, True, True, True]
-    for folder in (new, ours, made):
+    assert [f.exists() for f in (old, new, ours, other, made)] == [False, True, True, True, True]
+    for folder in (new, ours, other, made):
         folder.rmdir()
 
 

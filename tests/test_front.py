@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import filelock
 import nbformat
 import pytest
 
@@ -186,26 +187,112 @@ def test_a_refresh_stores_the_verdict_that_came_out(planted, before, after):
     assert verdicts == ['holds' if after > 2 else 'fails']
 
 
-def test_a_broken_notebook_leaves_the_old_pages(planted, monkeypatch):
-    path = planted('x.nothing')
-    monkeypatch.setattr(book, 'ROOT', path.parent)
-    monkeypatch.setattr(book, 'EXECUTED', path.parent / 'executed')
-    with pytest.raises(SystemExit, match='one.ipynb: cell 2 raised.*(\n.*)*The pages were not rebuilt'):
-        book.run([path], stored=False)
-    assert not (path.parent / 'executed').exists()
+@pytest.fixture
+def small_book(planted, monkeypatch):
+    """That book with its pages made by a stand-in for Jupyter Book, which notes what it was given."""
+    made = []
+
+    def make(shown, old, source, html):
+        made.append([[o.get('text') for c in nb.cells if c.cell_type == 'code' for o in c.outputs]
+                     for nb in shown.values()])
+        return 'ledger: …'
+    root = planted('1').parent
+    monkeypatch.setattr(book, 'ROOT', root)
+    monkeypatch.setattr(book, 'EXECUTED', root / 'executed')
+    monkeypatch.setattr(book.pages, 'make', make)
+    return lambda path, **how: book.build([path], how.get('topics', []), how.get('stored', False),
+                                          root / 'html'), made
 
 
-def test_outputs_of_this_run_are_shown_also_where_prose_was_added(planted, monkeypatch, capsys):
-    path = planted('x + 41')
-    monkeypatch.setattr(book, 'ROOT', path.parent)
-    monkeypatch.setattr(book, 'EXECUTED', path.parent / 'executed')
-    book.run([path], stored=False)
+def test_the_pages_come_before_the_measuring(planted, small_book, capsys):
+    """With stored outputs first, then with those of this machine; unchanged, nothing runs again."""
+    build, made = small_book
+    path = planted('print(x + 41)')
+    build(path)
+    assert made == [[[]], [['42\n']]]
+    said = capsys.readouterr().out
+    assert said.index('1 with stored outputs') < said.index('2 cells') < said.index('measured here\n')
     nb = nbformat.read(path, as_version=4)
-    nb.cells.insert(1, nbformat.v4.new_markdown_cell('More.'))
+    nb.cells.insert(1, nbformat.v4.new_markdown_cell('More.'))      # prose is not code
     notebooks.write(path, nb)
-    shown, old = book.run([path], stored=False)
-    assert capsys.readouterr().out.splitlines()[-1].endswith('unchanged') and not old
-    assert shown[path].cells[-1].outputs[0].data['text/plain'] == '42'
+    build(path)
+    assert made[2:] == [[['42\n']]] and '1 of 1 notebooks measured here' in capsys.readouterr().out
+
+
+def test_a_broken_notebook_leaves_its_page_as_stored(planted, small_book):
+    build, made = small_book
+    path = planted('x.nothing')
+    with pytest.raises(SystemExit, match='one.ipynb: cell 2 raised.*(\n.*)*show stored outputs'):
+        build(path)
+    assert made == [[[]], [[]]] and not (path.parent / 'executed').exists()
+
+
+def test_an_interrupt_keeps_what_was_measured(planted, small_book, monkeypatch):
+    build, made = small_book
+    path, execute = planted('print(x + 41)'), notebooks.execute
+
+    def interrupted(*args):
+        execute(*args)
+        raise KeyboardInterrupt
+    monkeypatch.setattr(notebooks, 'execute', interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build(path)
+    assert made == [[[]]] and not (path.parent / 'executed').exists()      # that one is not whole
+    monkeypatch.setattr(notebooks, 'execute', execute)
+    build(path)
+    assert made[-1] == [['42\n']]
+
+
+def test_one_topic_alone(planted, small_book):
+    build, made = small_book
+    path = planted('print(x + 41)')
+    build(path, topics=['another'])
+    assert made == [[[]]]
+    build(path, topics=[path.parent.name])
+    assert made[-1] == [['42\n']]
+
+
+def test_a_topic_that_does_not_exist_is_named():
+    status, said = run(sys.executable, '-m', 'tools.book', 'asynchrony', 'nothing')
+    assert status == 2 and 'no topic nothing; there are hybridization, asynchrony' in said
+
+
+def test_two_builds_at_once(tmp_path):
+    """The second says so, and touches nothing."""
+    book.BUILD.mkdir(exist_ok=True)
+    with filelock.FileLock(book.BUILD / 'stored.lock'):
+        status, said = run(sys.executable, '-m', 'tools.book', '--stored', '--to', f'{tmp_path}/html')
+    assert status == 1 and 'Another make book' in said and not (tmp_path / 'html').exists()
+
+
+def test_what_a_run_depends_on(tmp_path, monkeypatch):
+    """Code, the modules that it imports and theirs, its framework; not comments, not other modules."""
+    monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
+    helpers = tmp_path / notebooks.HELPERS
+    helpers.mkdir()
+    for name, text in {'__init__': '', 'a': 'from d2l_local import b', 'b': 'x = 1', 'c': 'x = 1',
+                       'd': 'x = 1'}.items():
+        (helpers / f'{name}.py').write_text(text)
+    path = tmp_path / 'one_pytorch.ipynb'
+    code = 'from d2l_local import a\nprogram = ["-m", "d2l_local.d"]'
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+
+    def key():
+        for f in (notebooks.closure, notebooks.meaning):
+            f.cache_clear()
+        return notebooks.key(path, nb)
+    before = key()
+    for name, text, same in (('b', 'x = 1    # one', True), ('c', 'x = 2', True), ('b', 'x = 2', False),
+                             ('d', 'x = 2', False)):
+        old = (helpers / f'{name}.py').read_text()
+        (helpers / f'{name}.py').write_text(text)
+        assert (key() == before) == same, name
+        (helpers / f'{name}.py').write_text(old)
+    here = dict(notebooks.machine.machine())
+    monkeypatch.setattr(notebooks.machine, 'machine', lambda: {**here, 'mxnet': 'another'})
+    assert key() == before
+    monkeypatch.setattr(notebooks.machine, 'machine', lambda: {**here, 'torch': 'another'})
+    assert key() != before
 
 
 def test_refresh_of_something_else_is_refused():

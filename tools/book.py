@@ -1,229 +1,126 @@
-"""Build the book: run what changed, fill in verdicts and the ledger, make the pages.
+"""Build the book: first all pages, with stored outputs; then measure here, one topic after another.
 
-    python -m tools.book [--stored]
+    python -m tools.book [TOPIC …] [--stored]
+
+A topic's pages are replaced as soon as its notebooks have run. What ran is kept, and runs again
+only if its code, the helpers that it imports, or the machine changed.
 """
 
 import argparse
-import os
-import re
-import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+import filelock
 import nbformat
 
-from d2l_local import machine, timing
-from tools import ledger, ledgers, notebooks, prose
-from tools.ledgers import Ledger
+from tools import ledgers, notebooks, pages
 from tools.notebooks import EXECUTED, FRAMEWORKS, ROOT
-
-BUILD = ROOT / '_build'
-COPIED = ('.md', '.svg', '.png')
+from tools.pages import BUILD
 
 
-def put(path: Path, text: str) -> bool:
-    """Write a file if it would change, so that Sphinx re-reads only what did; tell if it did."""
-    if path.exists() and path.read_text() == text:
-        return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return True
+def latest(path: Path) -> tuple[nbformat.NotebookNode, bool]:
+    """A notebook with the outputs of its last run here, if that is still valid; else as it is stored.
 
-
-def run(paths: list[Path], stored: bool) -> tuple[dict[Path, nbformat.NotebookNode], set[Path]]:
-    """Each notebook with the outputs to show, and which of them were not run here."""
-    shown, old, failures = {}, set(), []
-    for i, path in enumerate(paths, 1):
-        nb = nbformat.read(path, as_version=4)
-        reason = notebooks.missing(notebooks.framework(path))
-        label = f'[{i}/{len(paths)}] '
-        if reason or stored:
-            shown[path] = nb
-            old.add(path)
-            if reason:
-                print(f'{label}{path.relative_to(ROOT)}  stored outputs: {reason}', flush=True)
-            continue
-        kept, key = EXECUTED / path.relative_to(ROOT), notebooks.key(path, nb)
-        if kept.exists() and (done := nbformat.read(kept, as_version=4)).metadata.get('key') == key:
-            print(f'{label}{path.relative_to(ROOT)}  unchanged', flush=True)
-        else:
-            try:
-                done = notebooks.normalise(notebooks.execute(path, label))
-            except notebooks.CellFailed as e:
-                failures.append(str(e))
-                continue
-            done.metadata['key'] = key
-            notebooks.write(kept, done)
-        # The prose may have changed since; the code is the same, or the key would differ.
-        ours, theirs = ([c for c in n.cells if c.cell_type == 'code'] for n in (nb, done))
-        for cell, new in zip(ours, theirs, strict=True):
-            cell.outputs, cell.execution_count = new.outputs, new.execution_count
-        shown[path] = nb
-    if failures:
-        sys.exit('\n\n'.join(failures) + '\n\nThe pages were not rebuilt: mend the cells above.')
-    return shown, old
-
-
-def not_run_note(path: Path, nb: nbformat.NotebookNode, claims: list[ledger.Entry]) -> None:
-    """Say below the title that a page shows stored outputs, and why."""
-    reason = notebooks.missing(notebooks.framework(path))
-    if not reason:
-        return
-    where = f' on {ledger.machines(claims)}' if claims else ''
-    first = nb.cells[0]
-    head, _, rest = first.source.partition('\n')
-    first.source = (f'{head}\n\n```{{admonition}} Not re-run here\n:class: warning\nThe outputs on this '
-                    f'page are stored ones, produced{where}: {reason}.\n```\n{rest}')
-
-
-def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: dict[str, str],
-                elsewhere: dict[str, str]) -> str:
-    """Turn links to claims into links with the verdict beside them; note who said it first.
-
-    Args:
-        elsewhere: for claims on which machines disagree, how many they hold on.
+    Returns:
+        The notebook, and whether its outputs are from a run here.
     """
-    def replace(m: re.Match) -> str:
-        words, id = m[1], m[2]
-        if id not in entries:
-            return words
-        e = entries[id]
-        anchor = ''
-        if said.setdefault(id, page) == page and f'{page} {id}' not in said:
-            said[f'{page} {id}'] = page
-            anchor = f' id="said-{id}"'
-        c = e.claim
-        decided = c['verdict'] in ('holds', 'fails')
-        figure = c['figure'].split(',')[0].split(' (')[0] if decided else ''
-        badge = f'{ledger.MARKS[c["verdict"]]} {figure or c["verdict"]}'
-        return (f'<a class="d2l-said"{anchor} href="{e.link(page)}" title="{c["verdict"]}; bound: '
-                f'{ledger.html.escape(c["bound"])}">{words}<span class="d2l-badge '
-                f'{ledger.css(c["verdict"])}">{badge}</span></a>'
-                + (f'<a class="d2l-badge d2l-differs" href="{"../" * page.count("/")}ledger.html">'
-                   f'{elsewhere[id]}</a>' if id in elsewhere else ''))
-    return prose.CLAIM_LINK.sub(replace, text)
+    nb, kept = nbformat.read(path, as_version=4), EXECUTED / path.relative_to(ROOT)
+    if not kept.exists() or notebooks.missing(notebooks.framework(path)):
+        return nb, False
+    done = nbformat.read(kept, as_version=4)
+    if done.metadata.get('key') != notebooks.key(path, nb):
+        return nb, False
+    # The prose may have changed since; the code is the same, or the key would differ.
+    ours, theirs = ([c for c in n.cells if c.cell_type == 'code'] for n in (nb, done))
+    for cell, new in zip(ours, theirs, strict=True):
+        cell.outputs, cell.execution_count = new.outputs, new.execution_count
+    return nb, True
 
 
-def between_runs(claim: dict, here: Ledger | None) -> str:
-    """The interval that covers the spread between runs, where some of such a machine are stored."""
-    old = here and here.same(claim)
-    if not old or claim['low'] is None or len(old['runs']) < 2:
-        return ''
-    low, high = ledgers.published(old, ledgers.typical_spread(here))
-    show = timing.show_figure
-    return f' · {len(old["runs"])} runs of such a machine: {show(low)}–{show(high)}'
+def run(path: Path, label: str) -> nbformat.NotebookNode:
+    """Run a notebook here and keep the run."""
+    done = notebooks.normalise(notebooks.execute(path, label))
+    kept = EXECUTED / path.relative_to(ROOT)
+    done.metadata['key'] = notebooks.key(path, nbformat.read(path, as_version=4))
+    notebooks.write(kept, done)
+    return latest(path)[0]
 
 
-def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str], here: Ledger | None) -> None:
-    """Lead from each claim to the sentence that makes it, and show the spread between runs."""
-    for cell in nb.cells:
-        for out in cell.get('outputs', []):
-            if ledger.METADATA_KEY in out.get('metadata', {}):
-                id = out.metadata[ledger.METADATA_KEY]['id']
-                source = said.get(id, page)
-                file = '' if source == page else '../' * page.count('/') + source + '.html'
-                out.data['text/html'] = out.data['text/html'].replace(
-                    '</small>', between_runs(out.metadata[ledger.METADATA_KEY], here)
-                    + f' · <a href="{file}#said-{id}">where the text says so</a></small>')
+def left(began: float, done: int, all: int) -> str:
+    """How much longer it will take, judged by what is done."""
+    minutes = (time.perf_counter() - began) / max(1, done) * (all - done) / 60
+    return f', about {minutes:.0f} min left' if done and minutes >= 1 else ''
 
 
-def disagreements(entries: dict[str, ledger.Entry], machines: list[Ledger]) -> dict[str, str]:
-    """Claims on which this run and the stored ledgers do not agree, with how many they hold on."""
-    found = {}
-    for id, e in entries.items():
-        verdicts = [e.claim['verdict'], *(old['verdict'] for m in machines if (old := m.same(e.claim)))]
-        if {'holds', 'fails'} <= set(verdicts):
-            found[id] = ledger.outcome(verdicts)
-    return found
+def topic(path: Path) -> str:
+    """The topic of a notebook: its folder."""
+    return path.parent.name
 
 
-def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
-    """Write the source tree that Jupyter Book reads; returns the ledger's line and its JSON."""
-    entries = [e for path, nb in shown.items()
-               for e in ledger.collect(nb, ledger.page_name(path), path in old)]
-    by_id = {e.claim['id']: e for e in entries}
-    summary = ledger.line(entries, sum(e.claim['seconds'] for e in entries if not e.stored))
-    machines = ledgers.all_ledgers()
-    elsewhere = disagreements(by_id, machines)
-    here = next((m for m in machines if entries and m.kind == ledgers.kind(machine.machine())), None)
-    said: dict[str, str] = {}
-    wanted = set()
-    # Notebooks first: a claim's own page is where its sentence stands, if it stands there.
-    for path, nb in shown.items():
-        name = ledger.page_name(path)
-        not_run_note(path, nb, [e for e in entries if e.page == name])
-        for cell in nb.cells:
-            if cell.cell_type == 'markdown':
-                cell.source = link_claims(cell.source, name, by_id, said, elsewhere)
-    files = [ROOT / '_config.yml', ROOT / '_toc.yml', *(p for p in prose.pages() if p.suffix == '.md'),
-             *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:]),
-             *(ROOT / 'tools' / 'theme').glob('*')]
-    for path in files:
-        to = source / (path.relative_to(ROOT / 'tools') if path.parent.name == 'theme' else
-                       path.relative_to(ROOT))
-        wanted.add(to)
-        if path.suffix == '.png':
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, to)
-            continue
-        text = path.read_text()
-        if path.suffix == '.md':
-            text = link_claims(text, ledger.page_name(path), by_id, said, elsewhere)
-        for mark, made in (('<!-- ledger -->', lambda: ledger.page(entries, summary, machines)),
-                           ('<!-- refuted -->', lambda: ledger.refuted(machines)),
-                           ('<!-- history -->', ledger.history)):
-            text = text.replace(mark, made()) if mark in text else text
-        changed = put(to, text)
-        if changed and path.suffix in ('.yml', '.css', '.js'):      # every page shows these
-            shutil.rmtree(source / '_build', ignore_errors=True)
-    for path, nb in shown.items():
-        point_back(nb, ledger.page_name(path), said, here)
-        wanted.add(source / path.relative_to(ROOT))
-        put(source / path.relative_to(ROOT), nbformat.writes(nb))
-    for stale in source.rglob('*'):
-        if stale.is_file() and stale not in wanted and '_build' not in stale.parts[len(source.parts):]:
-            stale.unlink()
-    return summary, ledger.as_json(entries, summary)
+def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> str:
+    """Make the pages, measure what is not measured yet, and make the pages of each topic anew.
+
+    Returns:
+        The ledger's line.
+    """
+    source, index = BUILD / ('src-stored' if stored else 'src'), html / 'index.html'
+    shown, old = {}, set()
+    for path in paths:
+        nb, here = (nbformat.read(path, as_version=4), False) if stored else latest(path)
+        shown[path] = nb
+        old |= set() if here else {path}
+    todo = [p for p in paths if p in old and not stored and topic(p) in (topics or [topic(p)])
+            and not notebooks.missing(notebooks.framework(p))]
+    began = time.perf_counter()
+    print(f'making the pages: {len(paths) - len(old)} of {len(paths)} notebooks measured here, '
+          f'{len(old)} with stored outputs', flush=True)
+    summary = pages.make(shown, old, source, html)
+    print(f'{index}  {time.perf_counter() - began:.0f} s', flush=True)
+    if todo:
+        print(f'Read on: {len(todo)} notebooks are measured now, and the pages of each topic are '
+              'replaced when it is done.\nCtrl-C keeps what was measured; make book goes on from there.',
+              flush=True)
+    began, failures = time.perf_counter(), []
+    for i, path in enumerate(todo):
+        try:
+            shown[path] = run(path, f'[{i + 1}/{len(todo)}{left(began, i, len(todo))}] ')
+            old.remove(path)
+        except notebooks.CellFailed as e:
+            failures.append(str(e))
+        if [topic(p) for p in todo[i:i + 2]] != [topic(path)] * 2:       # the last of its topic
+            summary = pages.make(shown, old, source, html)
+            print(f'{html / topic_index(path)}  measured here', flush=True)
+    if failures:
+        sys.exit('\n\n'.join(failures) + '\n\nThe pages of these notebooks show stored outputs: mend '
+                 'the cells above.')
+    return summary
 
 
-def build_pages(source: Path, html: Path, json_text: str) -> None:
-    """Run Jupyter Book with warnings as errors; replace the old pages only if it succeeds."""
-    jupyter_book = 'from jupyter_book.cli.main import main; main()'     # it has no __main__
-    command = [sys.executable, '-c', jupyter_book, 'build', str(source), '-n', '-W',
-               '--keep-going', '-q']
-    done = subprocess.run(command, capture_output=True, text=True,
-                          env={**os.environ, 'PYTHONPATH': str(ROOT), 'NO_COLOR': '1'})
-    if done.returncode:
-        sys.exit(done.stdout + done.stderr + '\nThe pages were not rebuilt: see the warnings above.')
-    new, gone = html.with_name(html.name + '.new'), html.with_name(html.name + '.old')
-    for folder in (new, gone):
-        shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(source / '_build' / 'html', new)
-    (new / 'ledger.json').write_text(json_text)
-    if html.exists():
-        html.rename(gone)
-    new.rename(html)
-    shutil.rmtree(gone, ignore_errors=True)
+def topic_index(path: Path) -> Path:
+    """The first page of a notebook's topic, from the root of the pages."""
+    return path.relative_to(ROOT).with_name('index.html')
 
 
 def main() -> None:
+    paths = notebooks.notebooks()
+    known = list(dict.fromkeys(map(topic, paths)))
     parser = argparse.ArgumentParser(prog='tools.book', description=__doc__.split('\n')[0])
+    parser.add_argument('topic', nargs='*', help='measure these alone: ' + ', '.join(known))
     parser.add_argument('--stored', action='store_true', help='run nothing, show the stored outputs')
     parser.add_argument('--to', type=Path, default=BUILD / 'html', help='folder for the pages')
     args = parser.parse_args()
-    began = time.perf_counter()
-    source = BUILD / ('src-stored' if args.stored else 'src')
-    shown, old = run(notebooks.notebooks(), args.stored)
-    print('making the pages', flush=True)
-    summary, json_text = prepare(shown, old, source)
-    build_pages(source, args.to.resolve(), json_text)
+    if unknown := sorted(set(args.topic) - set(known)):
+        parser.error(f'there is no topic {", ".join(unknown)}; there are {", ".join(known)}')
+    BUILD.mkdir(exist_ok=True)
+    with filelock.FileLock(BUILD / ('stored.lock' if args.stored else 'book.lock'), timeout=0):
+        began = time.perf_counter()
+        summary = build(paths, args.topic, args.stored, args.to.resolve())
     print(f'{args.to.resolve() / "index.html"}\n{time.perf_counter() - began:.0f} s\n{summary}')
-    missing = sorted({notebooks.missing(notebooks.framework(p)) for p in old} - {''})
-    if missing:
-        names = [FRAMEWORKS[notebooks.framework(p)] for p in old if notebooks.framework(p)]
-        print(f'{" and ".join(sorted(set(names)))} pages show stored outputs: {"; ".join(missing)}')
+    if not args.stored:
+        for name in FRAMEWORKS:
+            if reason := notebooks.missing(name):
+                print(f'{FRAMEWORKS[name]} pages show stored outputs: {reason}')
 
 
 if __name__ == '__main__':
@@ -231,5 +128,10 @@ if __name__ == '__main__':
         main()
     except ledgers.Refused as e:
         sys.exit(f'{e}\nThe pages are as they were.')
+    except filelock.Timeout:
+        sys.exit('Another make book runs in this folder: wait for its end, or stop it with Ctrl-C.')
+    except OSError as e:
+        sys.exit(f'{e.filename or "a file"}: {e.strerror}. The pages are as they were; what was '
+                 'measured is kept. Mend that, and make book goes on.')
     except KeyboardInterrupt:
-        sys.exit('\ninterrupted: what ran to its end is kept, the pages are as they were')
+        sys.exit('\ninterrupted: what ran to its end is kept, the pages are whole; make book goes on')

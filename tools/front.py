@@ -117,7 +117,9 @@ def writable():
 
 COMMANDS = {
     'book': ['-m', 'tools.book'],
+    'check': ['-m', 'tools.check', 'quick'],
     'test': ['-m', 'tools.check'],
+    'profile': ['-m', 'tools.check', 'profile'],
     'lab': ['-m', 'jupyterlab', '--notebook-dir', 'chapters'],
     'refresh': ['-m', 'tools.notebooks', 'refresh'],
     'ledger': ['-m', 'tools.ledgers', 'write'],

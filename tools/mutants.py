@@ -1,6 +1,6 @@
 """Plant faults in the experiments: a claim that still holds proves nothing.
 
-    python -m tools.mutants [--only same swap planted] [NOTEBOOK …]
+    python -m tools.mutants [--only pairs | planted] [NOTEBOOK …]
 
 *same*: each pair of variants becomes the slow one twice; *swap*: the two change places (where a claim
 says "about the same", the slow one's work is done several times over instead). *planted*: a fault
@@ -9,9 +9,7 @@ them may hold, and a swapped or planted one must fail.
 """
 
 import argparse
-import contextlib
 import json
-import os
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -19,11 +17,12 @@ from pathlib import Path
 
 import nbformat
 
+from d2l_local import claims
 from tools import ledgers, notebooks, prose
 from tools.notebooks import ROOT
 
 PLANTED = ROOT / 'tests' / 'mutants'
-KINDS = ('same', 'swap', 'planted')
+PAIRS = claims.MUTANTS    # the faults of a pair
 
 
 @dataclass(frozen=True)
@@ -63,59 +62,53 @@ def with_fault(m: Mutant) -> nbformat.NotebookNode:
     return nb
 
 
-@contextlib.contextmanager
-def environment(**values: str):
-    """These variables for the kernels started in the block."""
-    before = {k: os.environ.get(k) for k in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for k, v in before.items():
-            os.environ.pop(k) if v is None else os.environ.update({k: v})
+def execute(nb: nbformat.NotebookNode, path: Path, faults: str, label: str) -> list[dict]:
+    """Run a notebook whose claims are measured as ``faults`` of ``tools/mutating.py`` says."""
+    nb.cells.insert(0, nbformat.v4.new_code_cell(
+        f'import sys\nsys.path.append({str(ROOT)!r})\nfrom tools import mutating\nmutating.{faults}'))
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, path.name)
+        nbformat.write(nb, copy)
+        return ledgers.claims_of(notebooks.execute(copy, label, path.parent))
 
 
 def try_planted(m: Mutant, label: str = '') -> str:
     """The verdict on a claim with its fault planted; ``'error: …'`` if a cell raised on the way."""
-    home = (ROOT / m.notebook).parent
-    nb = with_fault(m)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, f'{m.claim}.ipynb')
-        nbformat.write(nb, copy)
-        try:
-            done = notebooks.execute(copy, label, home)
-        except notebooks.CellFailed as e:
-            return 'error: ' + str(e).split('\n')[0].split(' raised ')[-1]
-    return next((c['verdict'] for c in ledgers.claims_of(done) if c['id'] == m.claim), 'gone')
+    try:
+        found = execute(with_fault(m), ROOT / m.notebook, f'only({m.claim!r})', f'{label}{m.claim}: ')
+    except notebooks.CellFailed as e:
+        return 'error: ' + str(e).split('\n')[0].split(' raised ')[-1]
+    return next((c['verdict'] for c in found if c['id'] == m.claim), 'gone')
 
 
-def try_pairs(kind: str, path: Path, label: str = '') -> dict[str, str]:
-    """The verdicts on a notebook's ratios with every pair mutated."""
-    with environment(D2L_MUTANT=kind):
-        done = notebooks.execute(path, label)
-    return {c['id']: c['verdict'] for c in ledgers.claims_of(done) if c['kind'] == 'ratio'}
+def try_pairs(path: Path, label: str = '') -> dict[str, list[str]]:
+    """The verdicts on each of a notebook's ratios with the pair mutated, in the order of ``PAIRS``."""
+    found: dict[str, list[str]] = {}
+    for c in execute(nbformat.read(path, as_version=4), path, 'pairs()', label):
+        found.setdefault(c['id'], []).append(c['verdict'])
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog='tools.mutants', description=__doc__.split('\n')[0])
-    parser.add_argument('--only', nargs='+', choices=KINDS, default=KINDS)
+    parser.add_argument('--only', choices=['pairs', 'planted'])
     parser.add_argument('notebook', nargs='*', type=Path)
     args = parser.parse_args()
     wanted = {p.resolve() for p in args.notebook} or set(notebooks.notebooks())
     paths = [p for p in notebooks.notebooks() if p in wanted and prose.claim_calls(p)
              and not notebooks.missing(notebooks.framework(p))]
     found: list[tuple[str, str, str, str]] = []
-    for kind in [k for k in args.only if k != 'planted']:
-        for i, path in enumerate(paths, 1):
-            found += [(kind, id, verdict, '')
-                      for id, verdict in try_pairs(kind, path, f'[{kind} {i}/{len(paths)}] ').items()]
-    todo = [m for m in planted() if ROOT / m.notebook in paths] if 'planted' in args.only else []
-    found += [('planted', m.claim, try_planted(m, f'[planted {i}/{len(todo)}] '), m.what)
-              for i, m in enumerate(todo, 1)]
+    for i, path in enumerate(paths if args.only != 'planted' else [], 1):
+        for id, verdicts in try_pairs(path, f'[pairs {i}/{len(paths)}] ').items():
+            found += [(kind, id, v, '') for kind, v in zip(PAIRS, verdicts, strict=True)]
+    todo = [m for m in planted() if ROOT / m.notebook in paths and args.only != 'pairs']
+    for i, m in enumerate(todo, 1):
+        found.append(('planted', m.claim, try_planted(m, f'[planted {i}/{len(todo)}] '), m.what))
+        print(f'  {m.claim}: {found[-1][2]}', flush=True)
     survivors = [row for row in found if row[2] == 'holds']
     print('\n| mutants | killed | undecided | not testable here | error | survived |')
     print('|---' * 6 + '|')
-    for kind in args.only:
+    for kind in dict.fromkeys(kind for kind, *_ in found):
         mine = [v for k, _, v, _ in found if k == kind]
         other = [sum(v == w for v in mine) for w in ('fails', 'undecided', 'not testable here')]
         errors = sum(v.startswith('error') or v == 'gone' for v in mine)

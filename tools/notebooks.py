@@ -4,6 +4,7 @@
 """
 
 import argparse
+import ast
 import copy
 import hashlib
 import json
@@ -27,6 +28,7 @@ from d2l_local.claims import METADATA_KEY
 ROOT = Path(__file__).resolve().parent.parent
 EXECUTED = ROOT / '_build' / 'executed'
 SANITISE = ROOT / 'tests' / 'sanitize.cfg'
+HELPERS = 'd2l_local'
 FRAMEWORKS = {'mxnet': 'MXNet', 'pytorch': 'PyTorch'}
 CELL_TIMEOUT = 300     # seconds; no cell of the book needs a third of it
 KEPT_METADATA = {'tags', 'mystnb'}
@@ -69,11 +71,39 @@ def missing(name: str | None) -> str:
     return ''
 
 
+def imported(code: str) -> set[Path]:
+    """The helper modules that code names, in imports or in text that starts a program."""
+    names = set(re.findall(rf'\b{HELPERS}(?:\.\w+)*', code))
+    for found in ast.walk(ast.parse(re.sub(r'(?m)^[%!].*$', 'pass', code))):
+        if isinstance(found, ast.ImportFrom) and (found.module or '').split('.')[0] == HELPERS:
+            names |= {f'{found.module}.{alias.name}' for alias in found.names}
+    places = [ROOT.joinpath(*n.split('.')) for name in names for n in (name, name.rpartition('.')[0])]
+    return {f for p in places for f in (p.with_suffix('.py'), p / '__init__.py') if f.is_file()}
+
+
+@cache
+def closure(module: Path) -> frozenset[Path]:
+    """A helper module and all that it imports in turn."""
+    found, todo = set(), {module}
+    while todo:
+        found.add(now := todo.pop())
+        todo |= imported(now.read_text()) - found
+    return frozenset(found)
+
+
+@cache
+def meaning(module: Path) -> str:
+    """What a module says to Python: without comments and line breaks."""
+    return ast.dump(ast.parse(module.read_text()))
+
+
 def key(path: Path, nb: nbformat.NotebookNode) -> str:
-    """Changes when a run could give something else: code, helpers, versions, machine."""
-    parts = [c.source for c in nb.cells if c.cell_type == 'code']
-    parts += [p.read_text() for p in sorted((ROOT / 'd2l_local').rglob('*.py'))]
-    parts += [json.dumps(machine.machine(), sort_keys=True), path.name]
+    """Changes when a run could give something else: code, the helpers that it imports, machine."""
+    code = [c.source for c in nb.cells if c.cell_type == 'code']
+    helpers = frozenset().union(*(closure(m) for c in code for m in imported(c)))
+    other = {'mxnet': 'torch', 'pytorch': 'mxnet'}.get(framework(path))
+    here = {k: v for k, v in machine.machine().items() if k != other}
+    parts = [*code, *map(meaning, sorted(helpers)), json.dumps(here, sort_keys=True), path.name]
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
 

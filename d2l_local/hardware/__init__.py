@@ -4,6 +4,7 @@
 ``staircase()`` finds its caches. The kernels need numba; no framework is needed.
 """
 
+from d2l_local.hardware import needs  # noqa: F401  (conditions of these pages)
 from d2l_local.hardware.core import (  # noqa: F401
     arithmetic,
     at_once,

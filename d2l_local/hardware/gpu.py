@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from d2l_local.conditions import condition
 from d2l_local.hardware.devices import NotHere
 from d2l_local.hardware.ladder import Row, _rows
 from d2l_local.hardware.memory import KIB, MIB
@@ -69,6 +70,11 @@ def missing(kernel: bool = False, tensor_cores: bool = False) -> str:
     if tensor_cores and torch.cuda.get_device_capability() < (7, 0):
         return f'{torch.cuda.get_device_name()} has no tensor cores'
     return ''
+
+
+condition('a GPU to measure')(missing)
+condition('a compiler for GPU kernels')(functools.partial(missing, kernel=True))
+condition('tensor cores')(functools.partial(missing, tensor_cores=True))
 
 
 # --- memory ---------------------------------------------------------------------------------------

@@ -1,0 +1,24 @@
+"""Keeps how long each test and each cell took, for ``make profile``; loaded by ``make test``."""
+
+import json
+
+from tools import notebooks
+from tools.notebooks import ROOT
+
+KEPT = ROOT / '_build' / 'durations.json'
+took: dict[str, dict] = {}
+
+
+def pytest_runtest_makereport(item, call):
+    if item.nodeid.startswith(('tests/', 'chapters/')):
+        cell = getattr(item, 'cell', None)
+        first = next((ln for ln in cell.source.splitlines() if ln.strip()), '') if cell else ''
+        mine = took.setdefault(item.nodeid, {'seconds': 0.0, 'first line': first})
+        mine['seconds'] += call.duration
+
+
+def pytest_sessionfinish():
+    """The newest duration of each; a run of a part keeps those of the rest."""
+    if took:
+        kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+        notebooks.put_whole(KEPT, json.dumps(kept | took, indent=1, ensure_ascii=False))

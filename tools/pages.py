@@ -1,0 +1,194 @@
+"""The pages: the notebooks' outputs, the verdicts beside the sentences, the ledger, and Jupyter Book."""
+
+import copy
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+
+from d2l_local import machine, timing
+from tools import ledger, ledgers, notebooks, prose
+from tools.ledgers import Ledger
+from tools.notebooks import ROOT
+
+BUILD = ROOT / '_build'
+COPIED = ('.md', '.svg', '.png')
+MADE = 'made'          # in a source tree: its pages stand as they are
+
+
+def put(path: Path, text: str) -> bool:
+    """Write a file if it would change, so that Sphinx re-reads only what did; tell if it did."""
+    if path.exists() and path.read_text() == text:
+        return False
+    notebooks.put_whole(path, text)
+    return True
+
+
+def not_run_note(path: Path, nb: nbformat.NotebookNode, claims: list[ledger.Entry]) -> None:
+    """Say below the title that a page shows stored outputs, from which machine, and why."""
+    reason = notebooks.missing(notebooks.framework(path))
+    what, kind = ('Not re-run here', 'warning') if reason else ('Not measured here yet', 'note')
+    why = f'{reason}.' if reason else '`make book` replaces them by those of your machine.'
+    where = f' of {ledger.machines(claims)}' if claims else ''
+    first = nb.cells[0]
+    head, _, rest = first.source.partition('\n')
+    first.source = (f'{head}\n\n```{{admonition}} {what}\n:class: {kind}\nThe outputs on this page '
+                    f'are stored ones{where}: {why}\n```\n{rest}')
+
+
+def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: dict[str, str],
+                elsewhere: dict[str, str]) -> str:
+    """Turn links to claims into links with the verdict beside them; note who said it first.
+
+    Args:
+        elsewhere: for claims on which machines disagree, how many they hold on.
+    """
+    def replace(m: re.Match) -> str:
+        words, id = m[1], m[2]
+        if id not in entries:
+            return words
+        e = entries[id]
+        anchor = ''
+        if said.setdefault(id, page) == page and f'{page} {id}' not in said:
+            said[f'{page} {id}'] = page
+            anchor = f' id="said-{id}"'
+        c = e.claim
+        decided = c['verdict'] in ('holds', 'fails')
+        figure = c['figure'].split(',')[0].split(' (')[0] if decided else ''
+        badge = f'{ledger.MARKS[c["verdict"]]} {figure or c["verdict"]}'
+        return (f'<a class="d2l-said"{anchor} href="{e.link(page)}" title="{c["verdict"]}; bound: '
+                f'{ledger.html.escape(c["bound"])}">{words}<span class="d2l-badge '
+                f'{ledger.css(c["verdict"])}">{badge}</span></a>'
+                + (f'<a class="d2l-badge d2l-differs" href="{"../" * page.count("/")}ledger.html">'
+                   f'{elsewhere[id]}</a>' if id in elsewhere else ''))
+    return prose.CLAIM_LINK.sub(replace, text)
+
+
+def between_runs(claim: dict, here: Ledger | None) -> str:
+    """The interval that covers the spread between runs, where some of such a machine are stored."""
+    old = here and here.same(claim)
+    if not old or claim['low'] is None or len(old['runs']) < 2:
+        return ''
+    low, high = ledgers.published(old, ledgers.typical_spread(here))
+    show = timing.show_figure
+    return f' · {len(old["runs"])} runs of such a machine: {show(low)}–{show(high)}'
+
+
+def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str], here: Ledger | None) -> None:
+    """Lead from each claim to the sentence that makes it, and show the spread between runs."""
+    for cell in nb.cells:
+        for out in cell.get('outputs', []):
+            if ledger.METADATA_KEY in out.get('metadata', {}):
+                id = out.metadata[ledger.METADATA_KEY]['id']
+                source = said.get(id, page)
+                file = '' if source == page else '../' * page.count('/') + source + '.html'
+                out.data['text/html'] = out.data['text/html'].replace(
+                    '</small>', between_runs(out.metadata[ledger.METADATA_KEY], here)
+                    + f' · <a href="{file}#said-{id}">where the text says so</a></small>')
+
+
+def disagreements(entries: dict[str, ledger.Entry], machines: list[Ledger]) -> dict[str, str]:
+    """Claims on which this run and the stored ledgers do not agree, with how many they hold on."""
+    found = {}
+    for id, e in entries.items():
+        verdicts = [e.claim['verdict'], *(old['verdict'] for m in machines if (old := m.same(e.claim)))]
+        if {'holds', 'fails'} <= set(verdicts):
+            found[id] = ledger.outcome(verdicts)
+    return found
+
+
+def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
+    """Write the source tree that Jupyter Book reads; returns the ledger's line and its JSON.
+
+    Args:
+        shown: the notebooks with the outputs to show.
+        old: those of them that were not run here.
+    """
+    entries = [e for path, nb in shown.items()
+               for e in ledger.collect(nb, ledger.page_name(path), path in old)]
+    by_id = {e.claim['id']: e for e in entries}
+    summary = ledger.line(entries, sum(e.claim['seconds'] for e in entries if not e.stored))
+    machines = ledgers.all_ledgers()
+    elsewhere = disagreements(by_id, machines)
+    here = next((m for m in machines if entries and m.kind == ledgers.kind(machine.machine())), None)
+    said: dict[str, str] = {}
+    wanted, made = {source / MADE}, (source / MADE).exists()
+    # Notebooks first: a claim's own page is where its sentence stands, if it stands there.
+    for path, nb in shown.items():
+        name = ledger.page_name(path)
+        if path in old:
+            not_run_note(path, nb, [e for e in entries if e.page == name])
+        for cell in nb.cells:
+            if cell.cell_type == 'markdown':
+                cell.source = link_claims(cell.source, name, by_id, said, elsewhere)
+    files = [ROOT / '_config.yml', ROOT / '_toc.yml', *(p for p in prose.pages() if p.suffix == '.md'),
+             *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:]),
+             *(ROOT / 'tools' / 'theme').glob('*')]
+    for path in files:
+        to = source / (path.relative_to(ROOT / 'tools') if path.parent.name == 'theme' else
+                       path.relative_to(ROOT))
+        wanted.add(to)
+        if path.suffix == '.png':
+            to.parent.mkdir(parents=True, exist_ok=True)
+            made = made and to.exists() and to.read_bytes() == path.read_bytes()
+            shutil.copy2(path, to)
+            continue
+        text = path.read_text()
+        if path.suffix == '.md':
+            text = link_claims(text, ledger.page_name(path), by_id, said, elsewhere)
+        for mark, made in (('<!-- ledger -->', lambda: ledger.page(entries, summary, machines)),
+                           ('<!-- refuted -->', lambda: ledger.refuted(machines)),
+                           ('<!-- history -->', ledger.history)):
+            text = text.replace(mark, made()) if mark in text else text
+        changed = put(to, text)
+        made = made and not changed
+        if changed and path.suffix in ('.yml', '.css', '.js'):      # every page shows these
+            shutil.rmtree(source / '_build', ignore_errors=True)
+    for path, nb in shown.items():
+        point_back(nb, ledger.page_name(path), said, here)
+        wanted.add(source / path.relative_to(ROOT))
+        made = not put(source / path.relative_to(ROOT), nbformat.writes(nb)) and made
+    for stale in source.rglob('*'):
+        if stale.is_file() and stale not in wanted and '_build' not in stale.parts[len(source.parts):]:
+            stale.unlink()
+    if not made:
+        (source / MADE).unlink(missing_ok=True)
+    return summary, ledger.as_json(entries, summary)
+
+
+def make(shown: dict, old: set[Path], source: Path, html: Path) -> str:
+    """Make the pages of these notebooks, if they would differ; returns the ledger's line.
+
+    Warnings are errors. The old pages give way to the new ones when these are complete.
+    """
+    summary, json_text = prepare(copy.deepcopy(shown), old, source)
+    new, gone = html.with_name(html.name + '.new'), html.with_name(html.name + '.old')
+    if gone.exists() and not html.exists():         # stopped in the moment of changing places
+        gone.rename(html)
+    if (source / MADE).exists() and html.exists():
+        return summary
+    jupyter_book = 'from jupyter_book.cli.main import main; main()'     # it has no __main__
+    command = [sys.executable, '-c', jupyter_book, 'build', str(source), '-n', '-W',
+               '--keep-going', '-q']
+    done = subprocess.run(command, capture_output=True, text=True,
+                          env={**os.environ, 'PYTHONPATH': str(ROOT), 'NO_COLOR': '1'})
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr + '\nThe pages were not rebuilt: see the warnings above.')
+    for folder in (new, gone):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(source / '_build' / 'html', new)
+    (new / 'ledger.json').write_text(json_text)
+    try:
+        if html.exists():
+            html.rename(gone)
+        new.rename(html)
+    finally:
+        if gone.exists() and not html.exists():
+            gone.rename(html)
+    shutil.rmtree(gone, ignore_errors=True)
+    (source / MADE).touch()
+    return summary
