@@ -33,14 +33,25 @@ from d2l_local.plotting import (
     use_svg_display,
 )
 from d2l_local.ranks import rank_device, ranks, run_ranks
-from d2l_local.timing import Accumulator, critical_path, measured, overlap, show_seconds
-from d2l_local.virtual import VirtualDevice, VirtualTensor
+from d2l_local.timing import Accumulator, critical_path, gap, measured, overlap, show_seconds
+from d2l_local.torch_training import (
+    Residual,
+    accuracy,
+    evaluate_accuracy_gpu,
+    load_data_digits,
+    load_data_fashion_mnist,
+    resnet18,
+    sgd,
+    split_batch,
+)
+from d2l_local.virtual import VirtualDevice, put
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'compiler',
-           'critical_path', 'describe', 'devices', 'digits', 'free_memory', 'fx_graph',
-           'graph', 'load_data_digits', 'machine', 'matrix_side', 'measure', 'measured', 'no_free_cores',
-           'num_gpus', 'overlap', 'plot', 'profile', 'progress', 'put', 'rank_device', 'ranks', 'ratio',
-           'resnet18', 'run_child', 'run_ranks', 'set_axes', 'set_figsize', 'show_seconds',
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim',
+           'compiler', 'critical_path', 'describe', 'devices', 'digits', 'evaluate_accuracy_gpu',
+           'free_memory', 'fx_graph', 'gap', 'graph', 'load_data_digits', 'load_data_fashion_mnist',
+           'machine', 'matrix_side', 'measure', 'measured', 'no_free_cores', 'num_gpus', 'overlap',
+           'plot', 'profile', 'progress', 'put', 'rank_device', 'ranks', 'ratio', 'resnet18',
+           'run_child', 'run_ranks', 'set_axes', 'set_figsize', 'sgd', 'show_seconds', 'split_batch',
            'synchronize', 'timeline', 'try_all_gpus', 'try_gpu', 'use_svg_display']
 
 
@@ -74,17 +85,6 @@ def devices(k: int) -> list[torch.device | VirtualDevice]:
     while len(_virtual) < k:
         _virtual.append(VirtualDevice(len(_virtual)))
     return list(_virtual[:k])
-
-
-def put(x: torch.Tensor, device: torch.device | VirtualDevice | str) -> torch.Tensor:
-    """A copy of ``x`` on a device of any kind; on a virtual device or a GPU it is only queued."""
-    if isinstance(device, VirtualDevice):
-        source = x.promise.result if isinstance(x, VirtualTensor) else x.detach
-        device.expect(source)
-        return VirtualTensor(x, device.submit(lambda: source().clone(), 'copy'), device)
-    if isinstance(x, VirtualTensor):
-        x = x.wait()
-    return x.to(device, non_blocking=True)
 
 
 def profile(work: Callable[[], Any],
@@ -159,66 +159,6 @@ def try_gpu(i: int = 0) -> torch.device:
 def try_all_gpus() -> list[torch.device]:
     """All GPUs, or ``[cpu]`` if there is none (d2l 1.0.3 returns an empty list then)."""
     return [try_gpu(i) for i in range(num_gpus())] or [torch.device('cpu')]
-
-
-def accuracy(y_hat: torch.Tensor, y: torch.Tensor) -> float:
-    """The number of right predictions.
-
-    Args:
-        y_hat: scores of shape ``(n, classes)``, or predicted classes of shape ``(n,)``.
-        y: true classes of shape ``(n,)``.
-    """
-    if y_hat.ndim > 1 and y_hat.shape[1] > 1:
-        y_hat = y_hat.argmax(dim=1)
-    return float((y_hat.to(y.dtype) == y).sum())
-
-
-def load_data_digits(batch_size: int, size: int = 28) -> tuple[torch.utils.data.DataLoader, ...]:
-    """Iterators over the digits, for training (shuffled) and testing; see :func:`digits`.
-
-    Labels are int64, as ``cross_entropy`` wants them.
-    """
-    train, test = (torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(y).long())
-                   for x, y in digits(size))
-    return (torch.utils.data.DataLoader(train, batch_size, shuffle=True),
-            torch.utils.data.DataLoader(test, batch_size))
-
-
-class Residual(torch.nn.Module):
-    """Two 3×3 convolutions and a way around them (d2l's ``Residual``).
-
-    Maps ``(n, inputs, h, w)`` to ``(n, outputs, h / strides, w / strides)``. Where the shapes
-    differ, a 1×1 convolution stands on the way around.
-
-    Source: K. He et al., Deep residual learning for image recognition, CVPR, 2016.
-    """
-
-    def __init__(self, inputs: int, outputs: int, strides: int = 1) -> None:
-        super().__init__()
-        nn = torch.nn
-        self.main = nn.Sequential(
-            nn.Conv2d(inputs, outputs, 3, strides, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(),
-            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs))
-        same = strides == 1 and inputs == outputs
-        self.around = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, strides)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.main(x) + self.around(x))
-
-
-def resnet18(num_classes: int, in_channels: int = 1, width: int = 64) -> torch.nn.Sequential:
-    """A ResNet-18 for small images (d2l's ``resnet18``): no large kernel, no pooling at the start.
-
-    Args:
-        width: channels of the first stage; each of the three later ones doubles them.
-    """
-    nn, layers = torch.nn, []
-    for stage in range(4):
-        inputs, outputs = width * 2 ** max(0, stage - 1), width * 2 ** stage
-        layers += [Residual(inputs, outputs, 1 if stage == 0 else 2), Residual(outputs, outputs)]
-    return nn.Sequential(
-        nn.Conv2d(in_channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(), *layers,
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8 * width, num_classes))
 
 
 def fx_graph(module: torch.fx.GraphModule) -> tuple[dict[str, str], list[tuple[str, str]], list[str]]:

@@ -121,3 +121,14 @@ def _shape_only(x: Any) -> Any:
     if not isinstance(x, torch.Tensor):
         return x
     return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device='meta')
+
+
+def put(x: torch.Tensor, device: torch.device | VirtualDevice | str) -> torch.Tensor:
+    """A copy of ``x`` on a device of any kind; on a virtual device or a GPU it is only queued."""
+    if isinstance(device, VirtualDevice):
+        source = x.promise.result if isinstance(x, VirtualTensor) else x.detach
+        device.expect(source)
+        return VirtualTensor(x, device.submit(lambda: source().clone(), 'copy'), device)
+    if isinstance(x, VirtualTensor):
+        x = x.wait()
+    return x.to(device, non_blocking=True)
