@@ -83,6 +83,12 @@ def test_a_read_only_folder_is_named(monkeypatch, tmp_path):
         front.writable()
 
 
+def test_uv_installs_where_it_is_there(monkeypatch):
+    for have, first in ((True, 'uv'), (False, str(front.PYTHON))):
+        monkeypatch.setattr(front.shutil, 'which', lambda name, have=have: '/uv' if have else None)
+        assert front.installer()[0] == first
+
+
 def test_a_failed_install_says_so_and_is_not_marked_done(monkeypatch, tmp_path):
     monkeypatch.setattr(front, 'VENV', tmp_path)
     monkeypatch.setattr(front, 'PYTHON', sys.executable)
