@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from d2l_local.hardware import core, kernels, memory, sampler
 from d2l_local.hardware.memory import KIB, MIB
 from d2l_local.hardware.sampler import Figure
 from tests.hardware_tools import stairs
+from tests.instrument import neighbours
 
 # --- the sampler ----------------------------------------------------------------------------------
 
@@ -49,8 +51,20 @@ def test_a_core_that_is_never_left_alone(monkeypatch):
     assert f.value == pytest.approx(1e-8) and sampler.FEWEST <= f.samples <= sampler.MOST
 
 
+@pytest.mark.skipif(not hasattr(os, 'sched_setaffinity'), reason='this system binds nobody to a core')
 def test_the_system_counts_interruptions():
-    assert sampler._interruptions() >= 0
+    """Two that are busy on one core: the system takes it from each in turn."""
+    cores = os.sched_getaffinity(0)
+    with neighbours(1) as others:
+        try:
+            for who in (0, others[0].pid):
+                os.sched_setaffinity(who, {min(cores)})
+            before, end = sampler._interruptions(), time.monotonic() + 5
+            while sampler._interruptions() == before and time.monotonic() < end:
+                sum(range(10_000))
+            assert sampler._interruptions() > before
+        finally:
+            os.sched_setaffinity(0, cores)
 
 
 @pytest.mark.parametrize(('pick', 'value', 'low', 'high'), [

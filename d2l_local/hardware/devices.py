@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from d2l_local import timing
 from d2l_local.hardware.sampler import Figure, figure, sample
 
 MIB = 2 ** 20
+WORDS = ('device', 'gradient', 'batch', 'the', 'of', 'a', 'waits', 'for', 'memory', 'and', 'then',
+         'operator', 'sends', 'its', 'parameters', 'to', 'next', 'layer', 'cache', 'queue')
 DISK_BYTES = 128 * MIB       # what the disk test writes, at most twice
 
 
@@ -256,7 +257,7 @@ def numpy_add(budget: float = 0.05) -> Figure:
 
 
 def snappy(budget: float = 0.1) -> Figure:
-    """Seconds for compressing 1 KiB of program text with Snappy.
+    """Seconds for compressing 1 KiB of text, ordinary words in random order, with Snappy.
 
     Raises:
         NotHere: the package cramjam is missing.
@@ -265,7 +266,8 @@ def snappy(budget: float = 0.1) -> Figure:
         import cramjam
     except ImportError:
         raise NotHere('the package cramjam is not installed') from None
-    text = Path(timing.__file__).read_bytes()[:1024]
+    words = random.Random(0).choices(WORDS, k=400)
+    text = ' '.join(words).encode()[:1024]
 
     def compress(n: int) -> None:
         for _ in range(n):
