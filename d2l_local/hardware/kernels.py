@@ -119,14 +119,14 @@ class Ring:
         return np.array(found, np.uint64)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _link(slots, order, base, stride):
     for i in range(order.size - 1):
         slots[order[i]] = base + order[i + 1] * stride
     slots[order[order.size - 1]] = base + order[0] * stride
 
 
-@njit('uint64(uint64, int64)', nogil=True, cache=True)
+@njit('uint64(uint64, int64)', nogil=True)
 def chase(address, n):
     """``n`` loads, each of which needs the one before it: latency and nothing else."""
     for _ in range(n):
@@ -134,7 +134,7 @@ def chase(address, n):
     return address
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def chase_indices(following, n):
     """The same with indices into an array: the address arithmetic comes on top."""
     j = following[0]
@@ -143,7 +143,7 @@ def chase_indices(following, n):
     return j
 
 
-@njit('uint64(uint64[:], int64)', nogil=True, cache=True)
+@njit('uint64(uint64[:], int64)', nogil=True)
 def chase_8(starts, n):
     """``n`` loads (a multiple of eight) in eight chains that do not need each other."""
     a, b, c, d, e, f, g, h = (starts[0], starts[1], starts[2], starts[3], starts[4], starts[5],
@@ -156,7 +156,7 @@ def chase_8(starts, n):
     return a ^ b ^ c ^ d ^ e ^ f ^ g ^ h
 
 
-@njit('uint64(uint64, uint64, uint64, int64)', nogil=True, cache=True)
+@njit('uint64(uint64, uint64, uint64, int64)', nogil=True)
 def stride_sum(base, mask, stride, n):
     """Sum of ``n`` words, ``stride`` bytes apart, in ``mask + 1`` bytes (a power of two).
 
@@ -172,7 +172,7 @@ def stride_sum(base, mask, stride, n):
     return total
 
 
-@njit('uint64(uint64, int64)', nogil=True, cache=True)
+@njit('uint64(uint64, int64)', nogil=True)
 def lines_forward(base, n):
     """Sum of the first word of ``n`` lines, lowest address first."""
     total = np.uint64(0)
@@ -181,7 +181,7 @@ def lines_forward(base, n):
     return total
 
 
-@njit('uint64(uint64, int64)', nogil=True, cache=True)
+@njit('uint64(uint64, int64)', nogil=True)
 def lines_backward(base, n):
     """The same from the highest address down: the same instructions, so only the order differs."""
     total = np.uint64(0)
@@ -190,7 +190,7 @@ def lines_backward(base, n):
     return total
 
 
-@njit('uint64(uint64, int64)', nogil=True, cache=True)
+@njit('uint64(uint64, int64)', nogil=True)
 def words(base, n):
     """Sum of ``n`` words (a multiple of four) of eight bytes in a row, in four chains."""
     a = b = c = d = np.uint64(0)
@@ -203,7 +203,7 @@ def words(base, n):
     return a + b + c + d
 
 
-@njit('int64(int64[::1])', nogil=True, cache=True)
+@njit('int64(int64[::1])', nogil=True)
 def read_all(x):
     """Sum of all words, read in eight streams side by side: one stream alone keeps too few requests
     under way for what a core can read at best."""
@@ -214,35 +214,35 @@ def read_all(x):
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def stream_copy(a, b, c, s):
     """STREAM's copy: 16 bytes for each number."""
     for i in range(a.size):
         c[i] = a[i]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def stream_scale(a, b, c, s):
     """STREAM's scale: 16 bytes for each number."""
     for i in range(a.size):
         b[i] = s * c[i]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def stream_add(a, b, c, s):
     """STREAM's add: 24 bytes for each number."""
     for i in range(a.size):
         c[i] = a[i] + b[i]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def stream_triad(a, b, c, s):
     """STREAM's triad: 24 bytes for each number."""
     for i in range(a.size):
         a[i] = b[i] + s * c[i]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def passes_over(x, passes, block):
     """``x = 0.5 * x + 1``, ``passes`` times on each block of ``block`` numbers before the next block."""
     for begin in range(0, x.size, block):
@@ -254,7 +254,7 @@ def passes_over(x, passes, block):
 
 # --- the core -------------------------------------------------------------------------------------
 
-@njit('uint64(uint64, int64)', nogil=True, cache=True)
+@njit('uint64(uint64, int64)', nogil=True)
 def clock_chain(x, n):
     """``n`` times multiply and exclusive or, each needing the last: 3 + 1 cycles on most cores."""
     for _ in range(n):
@@ -262,7 +262,7 @@ def clock_chain(x, n):
     return x
 
 
-@njit('float64(float64, float64, int64)', nogil=True, cache=True)
+@njit('float64(float64, float64, int64)', nogil=True)
 def add_chain(x, y, n):
     """``n`` additions, each of which needs the one before it."""
     for _ in range(n):
@@ -270,7 +270,7 @@ def add_chain(x, y, n):
     return x
 
 
-@njit('float64(float64, float64, int64)', nogil=True, cache=True)
+@njit('float64(float64, float64, int64)', nogil=True)
 def multiply_chain(x, y, n):
     """``n`` multiplications in a row."""
     for _ in range(n):
@@ -278,7 +278,7 @@ def multiply_chain(x, y, n):
     return x
 
 
-@njit('float64(float64, float64, int64)', nogil=True, cache=True)
+@njit('float64(float64, float64, int64)', nogil=True)
 def fma_chain(x, y, n):
     """``n`` fused multiply-adds in a row."""
     for _ in range(n):
@@ -286,7 +286,7 @@ def fma_chain(x, y, n):
     return x
 
 
-@njit('float32(float32[::1], int64)', nogil=True, cache=True)
+@njit('float32(float32[::1], int64)', nogil=True)
 def sum_in_order(x, n):
     """Sum of ``n`` numbers of ``x`` (it starts again at its end), strictly from left to right."""
     total = np.float32(0)
@@ -296,7 +296,7 @@ def sum_in_order(x, n):
     return total
 
 
-@njit('float32(float32[::1], int64)', nogil=True, cache=True, fastmath={'reassoc', 'nsz', 'contract'})
+@njit('float32(float32[::1], int64)', nogil=True, fastmath={'reassoc', 'nsz', 'contract'})
 def sum_any_order(x, n):
     """The same when the compiler may change the order: then it uses the vector unit."""
     total = np.float32(0)
@@ -306,7 +306,7 @@ def sum_any_order(x, n):
     return total
 
 
-@njit('uint64(uint8[::1], uint64[::1], int64)', nogil=True, cache=True)
+@njit('uint64(uint8[::1], uint64[::1], int64)', nogil=True)
 def branches(taken, work, n):
     """``n`` branches as ``taken`` says. The two bodies do different things to different places:
     equal bodies would be merged, and cheap ones turned into instructions without a branch.
@@ -413,7 +413,7 @@ def mutex_kernel():
     return kernel
 
 
-@njit('int64(uint64, uint64, int64, int64)', nogil=True, cache=True)
+@njit('int64(uint64, uint64, int64, int64)', nogil=True)
 def ping(address, mine, patience, n):
     """One of two players: wait for ``mine`` and answer with one more, ``n`` times.
 
@@ -430,7 +430,7 @@ def ping(address, mine, patience, n):
     return n
 
 
-@njit('uint64(uint64, int64)', nogil=True, cache=True)
+@njit('uint64(uint64, int64)', nogil=True)
 def count(address, n):
     """Add one to a counter ``n`` times, each time in memory."""
     last = np.uint64(0)
