@@ -13,7 +13,7 @@ from d2l_local import machine
 from d2l_local.claims import METADATA_KEY, VERDICTS
 from tools import ledgers, notebooks
 
-BUDGET = '20'          # seconds a claim may take here before it stays undecided
+BUDGET = '10'          # seconds a claim may take here before it stays undecided
 claims: list[dict] = []
 left_out: dict[str, str] = {}
 

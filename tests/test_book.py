@@ -14,6 +14,8 @@ from tools import ledger, ledgers, notebooks, prose
 from tools.notebooks import ROOT
 from tools.pages import disagreements, link_claims
 
+pytestmark = pytest.mark.slow
+
 
 class Page(HTMLParser):
     """Ids, links, and the addresses that a browser would load on its own."""

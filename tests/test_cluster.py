@@ -18,6 +18,8 @@ from d2l_local import cluster
 from tests.processes import alive, gone
 from tools.notebooks import ROOT
 
+pytestmark = pytest.mark.slow
+
 SOURCE = '''
 import os
 import signal

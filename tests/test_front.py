@@ -112,6 +112,7 @@ def planted(tmp_path, monkeypatch):
     return plant
 
 
+@pytest.mark.slow
 def test_a_cell_that_raises_is_named_and_nothing_is_stored(planted, capsys):
     path = planted('x.nothing')
     before = path.read_text()
@@ -121,6 +122,7 @@ def test_a_cell_that_raises_is_named_and_nothing_is_stored(planted, capsys):
     assert path.read_text() == before and [p.name for p in path.parent.iterdir()] == ['one.ipynb']
 
 
+@pytest.mark.slow
 def test_a_kernel_that_dies_is_named(planted, capsys):
     path = planted('import os; os._exit(3)')
     before = path.read_text()
@@ -130,6 +132,7 @@ def test_a_kernel_that_dies_is_named(planted, capsys):
     assert path.read_text() == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == 'nt', reason='signals of another kind')
 def test_ctrl_c_ends_the_kernel_and_says_so(planted, tmp_path):
     path = planted('print("here"); import time; time.sleep(600)')
@@ -154,6 +157,7 @@ def test_ctrl_c_ends_the_kernel_and_says_so(planted, tmp_path):
     assert not [k for k in kernels if Path(f'/proc/{k}').exists()]
 
 
+@pytest.mark.slow
 def test_an_interrupt_stores_nothing(planted, monkeypatch):
     path = planted('x + 1')
     before = path.read_text()
@@ -166,6 +170,7 @@ def test_an_interrupt_stores_nothing(planted, monkeypatch):
     assert path.read_text() == before and [p.name for p in path.parent.iterdir()] == ['one.ipynb']
 
 
+@pytest.mark.slow
 def test_a_refresh_changes_only_what_changed(planted):
     path = planted('import time; print(f"≈{time.perf_counter():.4f} s", 7)')
     assert notebooks.refresh([path]) == 0
@@ -181,6 +186,7 @@ from d2l_local.claims import claim
 c = claim('a-b', 'A sentence.', [float(Path('truth').read_text())] * 7, above=2)"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('before', 'after'), [(3.0, 1.0), (1.0, 3.0)])
 def test_a_refresh_stores_the_verdict_that_came_out(planted, before, after):
     """Never a better one that was there before: nothing is selected."""
@@ -210,6 +216,7 @@ def small_book(planted, monkeypatch):
                                           root / 'html'), made
 
 
+@pytest.mark.slow
 def test_the_pages_come_before_the_measuring(planted, small_book, capsys):
     """With stored outputs first, then with those of this machine; unchanged, nothing runs again."""
     build, made = small_book
@@ -225,6 +232,7 @@ def test_the_pages_come_before_the_measuring(planted, small_book, capsys):
     assert made[2:] == [[['42\n']]] and '1 of 1 notebooks measured here' in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_broken_notebook_leaves_its_page_as_stored(planted, small_book):
     build, made = small_book
     path = planted('x.nothing')
@@ -233,6 +241,7 @@ def test_a_broken_notebook_leaves_its_page_as_stored(planted, small_book):
     assert made == [[[]], [[]]] and not (path.parent / 'executed').exists()
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_was_measured(planted, small_book, monkeypatch):
     build, made = small_book
     path, execute = planted('print(x + 41)'), notebooks.execute
@@ -249,6 +258,7 @@ def test_an_interrupt_keeps_what_was_measured(planted, small_book, monkeypatch):
     assert made[-1] == [['42\n']]
 
 
+@pytest.mark.slow
 def test_one_topic_alone(planted, small_book):
     build, made = small_book
     path = planted('print(x + 41)')

@@ -21,6 +21,8 @@ from d2l_local.hardware import core, kernels, memory
 from d2l_local.hardware.memory import KIB, MIB
 from tests.hardware_tools import exact, least
 
+pytestmark = pytest.mark.slow
+
 # --- the traps ------------------------------------------------------------------------------------
 
 INTEL_OR_AMD = machine.platform.machine() in ('x86_64', 'AMD64')

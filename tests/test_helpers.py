@@ -31,6 +31,7 @@ def test_no_framework_is_imported(module):
     assert out == '[]'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('ours', 'other'), [('mxnet', 'torch'), ('torch', 'mxnet')])
 def test_a_half_does_not_import_the_other(ours, other):
     if machine.machine()[ours] is None:
@@ -39,6 +40,7 @@ def test_a_half_does_not_import_the_other(ours, other):
                            ) == 'False'
 
 
+@pytest.mark.slow
 def test_importing_the_package_takes_less_than_a_fifth_of_a_second():
     times = [float(in_fresh_python('import time; t = time.perf_counter(); import d2l_local; '
                                    'print(time.perf_counter() - t)')) for _ in range(5)]

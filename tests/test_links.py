@@ -15,6 +15,8 @@ import pytest
 from d2l_local import cluster, links
 from tests.processes import alive, gone
 
+pytestmark = pytest.mark.slow
+
 RECEIVE = '''
 import socket
 s = socket.create_server(('0.0.0.0', 5000))

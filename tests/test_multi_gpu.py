@@ -292,6 +292,7 @@ def run_cell(source, bars=None, **options):
     return nb
 
 
+@pytest.mark.slow
 def test_progress_leaves_no_text_and_an_empty_bar():
     nb = run_cell('''
         import time
@@ -308,6 +309,7 @@ def test_progress_leaves_no_text_and_an_empty_bar():
         {'text/html': '<div class="d2l-progress"></div>', 'text/plain': ''}]
 
 
+@pytest.mark.slow
 def test_progress_shows_how_far_it_is_and_is_emptied_by_an_error():
     bars = []
     nb = run_cell('''
@@ -324,6 +326,7 @@ def test_progress_shows_how_far_it_is_and_is_emptied_by_an_error():
     assert [b.split('value="')[1][0] for b in bars[:4]] == ['0', '1', '2', '3'] and len(bars) == 5
 
 
+@pytest.mark.slow
 def test_an_animated_curve_is_one_figure_beside_the_bar():
     nb = run_cell('''
         from d2l_local.plotting import Animator, progress
@@ -335,6 +338,7 @@ def test_an_animated_curve_is_one_figure_beside_the_bar():
     assert kinds == [['text/html', 'text/plain'], ['image/svg+xml', 'text/plain']]
 
 
+@pytest.mark.slow
 def test_nbval_compares_neither_the_bar_nor_the_figure(tmp_path):
     """nbval sees the beginning of a bar only; what is stored is its end."""
     nb = run_cell('''

@@ -34,6 +34,7 @@ def sample():
                 break
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('m', list(sample()), ids=lambda m: m.claim)
 def test_a_sample_of_the_faults_is_killed(m):
     if reason := notebooks.missing(notebooks.framework(ROOT / m.notebook)):
@@ -55,6 +56,7 @@ c = claims.claim('a-b', 'A takes longer.', (work(3000), work(300)), agree=False,
 c = claims.claim('a-c', 'They take as long.', (work(300), work(300)), clock='thread', below=1.5)'''
 
 
+@pytest.mark.slow
 def test_pairs_are_mutated(tmp_path):
     found = mutants.try_pairs(planted(tmp_path, PAIRS))
     assert found == {'a-b': ['fails', 'fails'], 'a-c': ['fails', 'fails']}

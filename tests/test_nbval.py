@@ -11,6 +11,7 @@ import pytest
 from tools import ledgers, notebooks, prose
 from tools.notebooks import ROOT
 
+pytestmark = pytest.mark.slow
 
 def nbval(path, **environment):
     """Run nbval on one notebook as ``make test`` does; returns (exit status, output)."""

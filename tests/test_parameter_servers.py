@@ -15,6 +15,8 @@ from tests.test_calculator import javascript, node, python
 from tests.test_figures import load
 from tools.notebooks import ROOT
 
+pytestmark = pytest.mark.slow
+
 CHAPTER = ROOT / 'chapters' / 'parameter_servers'
 PAGE = (CHAPTER / 'index.md').read_text()
 

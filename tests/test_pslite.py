@@ -16,7 +16,8 @@ from tests.processes import alive, gone
 from tools.notebooks import ROOT
 
 LAST_PID = '/proc/sys/kernel/ns_last_pid'
-pytestmark = pytest.mark.skipif(not importlib.util.find_spec('mxnet'), reason='no MXNet here')
+pytestmark = [pytest.mark.slow,
+              pytest.mark.skipif(not importlib.util.find_spec('mxnet'), reason='no MXNet here')]
 
 SOURCE = '''
 import os

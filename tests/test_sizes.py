@@ -12,6 +12,8 @@ import pytest
 from d2l_local import machine
 from tools.notebooks import ROOT
 
+pytestmark = pytest.mark.slow
+
 GB = 10 ** 9
 FOLDER = ROOT / 'chapters' / 'automatic_parallelism'
 NOTEBOOKS = [FOLDER / f'automatic_parallelism{s}_pytorch.ipynb' for s in ('', '_solutions')]

@@ -20,6 +20,7 @@ def short(monkeypatch):
     monkeypatch.setattr(timing, 'SPAN', 0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('truth', 'bound', 'side'), [(1.0, 1.3, -1), (2.0, 1.5, 1), (10.0, 5.0, 1)])
 def test_known_ratios(short, truth, bound, side):
     """Of ten trials at least nine are right, on the clock that neighbours do not disturb."""
@@ -30,6 +31,7 @@ def test_known_ratios(short, truth, bound, side):
     assert all(timing.bound_side(r.low, r.high, bound, None) != -side for r in found), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('clock', ['thread', 'wall'])
 def test_a_variant_is_never_faster_than_itself(short, clock):
     f, g = busy(UNITS), busy(UNITS)

@@ -13,6 +13,7 @@ from d2l_local import cluster, links, machine
 from tests.processes import alive
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(machine.machine()['torch'] is None, reason='torch is not installed'),
     pytest.mark.skipif(sys.platform != 'linux', reason='127.0.0.2 and namespaces are there on Linux')]
 
