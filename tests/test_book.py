@@ -12,7 +12,7 @@ import pytest
 
 from tools import ledger, ledgers, notebooks, prose
 from tools.notebooks import ROOT
-from tools.pages import disagreements, link_claims
+from tools.pages import MADE, disagreements, link_claims, prepare
 
 pytestmark = pytest.mark.slow
 
@@ -147,3 +147,19 @@ def test_machines_that_disagree_say_so():
 
 def test_images_have_alternative_text(pages):
     assert not [(n, i.get('src')) for n, page in pages.items() for i in page.images if not i.get('alt')]
+
+
+def test_pages_are_made_again_only_if_something_changed(tmp_path):
+    shown = {p: notebooks.nbformat.read(p, as_version=4) for p in notebooks.notebooks()[:1]}
+
+    def standing():
+        prepare({p: notebooks.copy.deepcopy(nb) for p, nb in shown.items()}, set(shown), tmp_path)
+        return (tmp_path / MADE).exists()
+    assert not standing()
+    (tmp_path / MADE).touch()
+    assert standing()
+    for changed in ('symptoms.md', 'theme/d2l.css', next(iter(shown)).relative_to(ROOT), 'extra.md'):
+        (tmp_path / changed).write_text('something else')
+        assert not standing(), changed
+        (tmp_path / MADE).touch()
+        assert standing()

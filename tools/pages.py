@@ -116,7 +116,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     elsewhere = disagreements(by_id, machines)
     here = next((m for m in machines if entries and m.kind == ledgers.kind(machine.machine())), None)
     said: dict[str, str] = {}
-    wanted, made = {source / MADE}, (source / MADE).exists()
+    wanted, same = {source / MADE}, (source / MADE).exists()
     # Notebooks first: a claim's own page is where its sentence stands, if it stands there.
     for path, nb in shown.items():
         name = ledger.page_name(path)
@@ -134,7 +134,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
         wanted.add(to)
         if path.suffix == '.png':
             to.parent.mkdir(parents=True, exist_ok=True)
-            made = made and to.exists() and to.read_bytes() == path.read_bytes()
+            same = same and to.exists() and to.read_bytes() == path.read_bytes()
             shutil.copy2(path, to)
             continue
         text = path.read_text()
@@ -145,17 +145,18 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
                            ('<!-- history -->', ledger.history)):
             text = text.replace(mark, made()) if mark in text else text
         changed = put(to, text)
-        made = made and not changed
+        same = same and not changed
         if changed and path.suffix in ('.yml', '.css', '.js'):      # every page shows these
             shutil.rmtree(source / '_build', ignore_errors=True)
     for path, nb in shown.items():
         point_back(nb, ledger.page_name(path), said, here)
         wanted.add(source / path.relative_to(ROOT))
-        made = not put(source / path.relative_to(ROOT), nbformat.writes(nb)) and made
+        same = not put(source / path.relative_to(ROOT), nbformat.writes(nb)) and same
     for stale in source.rglob('*'):
         if stale.is_file() and stale not in wanted and '_build' not in stale.parts[len(source.parts):]:
             stale.unlink()
-    if not made:
+            same = False
+    if not same:
         (source / MADE).unlink(missing_ok=True)
     return summary, ledger.as_json(entries, summary)
 
