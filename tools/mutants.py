@@ -89,23 +89,8 @@ def try_pairs(path: Path, label: str = '') -> dict[str, list[str]]:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog='tools.mutants', description=__doc__.split('\n')[0])
-    parser.add_argument('--only', choices=['pairs', 'planted'])
-    parser.add_argument('notebook', nargs='*', type=Path)
-    args = parser.parse_args()
-    wanted = {p.resolve() for p in args.notebook} or set(notebooks.notebooks())
-    paths = [p for p in notebooks.notebooks() if p in wanted and prose.claim_calls(p)
-             and not notebooks.missing(notebooks.framework(p))]
-    found: list[tuple[str, str, str, str]] = []
-    for i, path in enumerate(paths if args.only != 'planted' else [], 1):
-        for id, verdicts in try_pairs(path, f'[pairs {i}/{len(paths)}] ').items():
-            found += [(kind, id, v, '') for kind, v in zip(PAIRS, verdicts, strict=True)]
-    todo = [m for m in planted() if ROOT / m.notebook in paths and args.only != 'pairs']
-    for i, m in enumerate(todo, 1):
-        found.append(('planted', m.claim, try_planted(m, f'[planted {i}/{len(todo)}] '), m.what))
-        print(f'  {m.claim}: {found[-1][2]}', flush=True)
-    survivors = [row for row in found if row[2] == 'holds']
+def report(found: list[tuple[str, str, str, str]]) -> None:
+    """Print how many faults of each kind were killed, and those that were not, by name."""
     print('\n| mutants | killed | undecided | not testable here | error | survived |')
     print('|---' * 6 + '|')
     for kind in dict.fromkeys(kind for kind, *_ in found):
@@ -117,7 +102,27 @@ def main() -> int:
     for kind, id, verdict, what in found:
         if verdict != 'fails':
             print(f'{kind} {id}: {verdict}' + f' ({what})' * bool(what))
-    return bool(survivors)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog='tools.mutants', description=__doc__.split('\n')[0])
+    parser.add_argument('--only', choices=['pairs', 'planted'])
+    parser.add_argument('notebook', nargs='*', type=Path)
+    args = parser.parse_args()
+    wanted = {p.resolve() for p in args.notebook} or set(notebooks.notebooks())
+    paths = [p for p in notebooks.notebooks() if p in wanted and prose.claim_calls(p)
+             and not notebooks.missing(notebooks.framework(p))]
+    found: list[tuple[str, str, str, str]] = []
+    try:
+        for i, path in enumerate(paths if args.only != 'planted' else [], 1):
+            for id, verdicts in try_pairs(path, f'[pairs {i}/{len(paths)}] ').items():
+                found += [(kind, id, v, '') for kind, v in zip(PAIRS, verdicts, strict=True)]
+        todo = [m for m in planted() if ROOT / m.notebook in paths and args.only != 'pairs']
+        for i, m in enumerate(todo, 1):
+            found.append(('planted', m.claim, try_planted(m, f'[planted {i}/{len(todo)}] '), m.what))
+    finally:            # an interrupt keeps what was found
+        report(found)
+    return any(verdict == 'holds' for _, _, verdict, _ in found)
 
 
 if __name__ == '__main__':
