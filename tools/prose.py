@@ -21,8 +21,8 @@ PERFORMANCE = re.compile(r'''(?ix)
 CLAIM_LINK = re.compile(r'\[((?:[^\]`]|`[^`]*`)+)\]\(#claim-([a-z0-9-]+)\)')
 SOURCE = re.compile(r'\]\(https?://|\{cite\}|\]\(#claim-|cost model', re.IGNORECASE)
 QUESTION = re.compile(r'\?[*_)"”]*$|^#+ (When|What|Why|How|Where|Does|Is)\b')
-# Directives whose body is not a statement of ours: code, formulas, and tasks for the reader.
-NOT_PROSE = {'code', 'code-block', 'math', 'exercise', 'figure', 'toctree', 'mermaid'}
+# Directives whose body is not a statement of ours: code, formulas, definitions, tasks for the reader.
+NOT_PROSE = {'code', 'code-block', 'math', 'exercise', 'figure', 'glossary', 'toctree', 'mermaid'}
 
 
 def pages() -> list[Path]:
