@@ -11,6 +11,17 @@ def test_no_unclassified_sentence(path):
     assert prose.unclassified(prose.markdown(path)) == []
 
 
+@pytest.mark.parametrize('path', [*prose.pages(), ROOT / 'README.md'], ids=lambda p: p.name)
+def test_sources_are_primary(path):
+    """The paper, the standard, the vendor or the project itself."""
+    assert prose.WEAK_HOSTS.findall(prose.markdown(path)) == []
+
+
+def test_a_weak_source_is_caught():
+    text = 'It [is so](https://en.wikipedia.org/wiki/X), [says the paper](https://arxiv.org/abs/1).'
+    assert prose.WEAK_HOSTS.findall(text) == ['https://en.wikipedia.org/wiki/X']
+
+
 @pytest.mark.parametrize('planted', [
     'Compiling makes the network faster.',
     'The call takes 3.1× the time.',

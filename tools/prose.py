@@ -20,6 +20,11 @@ PERFORMANCE = re.compile(r'''(?ix)
     | \d(\.\d+)?\ ?( ×(?!\ ?\d) | x\b | times\b )''')
 CLAIM_LINK = re.compile(r'\[((?:[^\]`]|`[^`]*`)+)\]\(#claim-([a-z0-9-]+)\)')
 SOURCE = re.compile(r'\]\(https?://|\{cite\}|\]\(#claim-|cost model', re.IGNORECASE)
+# Kinds of hosts that are no source: encyclopaedias that anyone edits, magazines, shops, forums, mirrors.
+WEAK_HOSTS = re.compile(r'\]\((https?://(?:[\w-]+\.)*(?:wikipedia|anandtech|tomshardware|techpowerup|tweaktown|'
+                        r'csdn|pcper|pcguide|eweek|storagereview|geektopia|sysrqmts|easymanua|manualspro|ques10|'
+                        r'inkl|vdocuments|scribd|medium|reddit|stackoverflow|stackexchange|quora|euno|arxivlens)'
+                        r'\.[a-z.]+/[^)]*)\)')
 QUESTION = re.compile(r'\?[*_)"”]*$|^#+ (When|What|Why|How|Where|Does|Is)\b')
 # Directives whose body is not a statement of ours: code, formulas, definitions, tasks for the reader.
 NOT_PROSE = {'code', 'code-block', 'math', 'exercise', 'figure', 'glossary', 'toctree', 'mermaid'}

@@ -12,7 +12,7 @@ from d2l_local import plotting
 from d2l_local.pages import canvas, first_table, number, with_tables
 from d2l_local.timing import Event
 
-RATIO = 'https://epochai.org/blog/backward-forward-FLOP-ratio'     # why a step is three forward passes
+RATIO = 'https://arxiv.org/abs/2001.08361'     # section 2.1
 PAGE = Path(__file__).parents[1] / 'index.md'
 BLUE, ORANGE, GREEN = plotting.COLOURS[:3]
 LIGHT, WARM, MINT, GREY = '#dbe7f5', '#fbe3d3', '#dcefdd', '#555555'
