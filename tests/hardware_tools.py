@@ -26,8 +26,12 @@ def unsteady(value):
     return Figure(value, value / 2, 1.5 * value, 15)
 
 
-def least(*kernels_of_n, rounds=3, **how):
-    """The least seconds per operation of several kernels, sampled in turn."""
+def least(*kernels_of_n, rounds=12, **how):
+    """The least seconds per operation of several kernels, sampled in turn.
+
+    The rounds last for several slices of the scheduler, so that beside busy neighbours each kernel
+    meets a moment of its own.
+    """
     how = {'budget': 0.02, 'length': 0.001, **how}
     best = [math.inf] * len(kernels_of_n)
     for _ in range(rounds):
