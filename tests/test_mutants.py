@@ -5,7 +5,7 @@ import os
 import nbformat
 import pytest
 
-from tools import mutants, notebooks, prose
+from tools import mutants, notebooks
 from tools.notebooks import ROOT
 
 PLANTED = mutants.planted()
@@ -64,6 +64,6 @@ def test_pairs_are_mutated(tmp_path):
 
 
 def test_a_fault_that_fits_nothing_is_named():
-    name = str(prose.pages()[2].relative_to(ROOT))
+    name = str(notebooks.notebooks()[0].relative_to(ROOT))
     with pytest.raises(ValueError, match='stands in 0 cells'):
         mutants.with_fault(mutants.Mutant('a-b', name, 'no such text anywhere', 'x', 'nothing'))
