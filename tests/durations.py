@@ -3,9 +3,8 @@
 import json
 
 from tools import notebooks
-from tools.notebooks import ROOT
+from tools.check import DURATIONS
 
-KEPT = ROOT / '_build' / 'durations.json'
 took: dict[str, dict] = {}
 
 
@@ -20,5 +19,5 @@ def pytest_runtest_makereport(item, call):
 def pytest_sessionfinish():
     """The newest duration of each; a run of a part keeps those of the rest."""
     if took:
-        kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-        notebooks.put_whole(KEPT, json.dumps(kept | took, indent=1, ensure_ascii=False))
+        kept = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+        notebooks.put_whole(DURATIONS, json.dumps(kept | took, indent=1, ensure_ascii=False))
