@@ -42,7 +42,11 @@ BUDGET = {'quiet': 0.6, 'beside 2': 0.9}       # seconds for one trial; the book
 ROWS = ((1.0, 1.3, 'fails', True), (1.3, 1.0, 'holds', True), (1.1, 1.08, 'holds', False),
         (2.0, 1.5, 'holds', True), (10.0, 5.0, 'holds', True))
 VERDICTS = {1: 'holds', -1: 'fails', 0: 'undecided'}
-SPIN = 'import os\np = os.getppid()\nwhile os.getppid() == p:\n    for _ in range(10**6): pass'
+SPIN = '''import os
+p = os.getppid()
+os.write(1, b'up')
+while os.getppid() == p:
+    for _ in range(10**6): pass'''
 
 
 def busy(units: int) -> Callable[[], None]:
@@ -81,14 +85,15 @@ def neighbours(n: int) -> Iterator[list[subprocess.Popen]]:
     group: list[subprocess.Popen] = []
     try:
         for _ in range(n):
-            group.append(subprocess.Popen([sys.executable, '-S', '-c', SPIN]))
-        time.sleep(0.3 * bool(n))
+            group.append(subprocess.Popen([sys.executable, '-S', '-c', SPIN], stdout=subprocess.PIPE))
+        for p in group:
+            p.stdout.read(2)        # it has begun
         yield group
     finally:
         for p in group:
             p.kill()
         for p in group:
-            p.wait()
+            p.communicate()
 
 
 @dataclass

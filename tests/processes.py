@@ -20,7 +20,7 @@ def alive(pid):
     return True
 
 
-def gone(pids, seconds=5.0):
+def gone(pids, seconds=60.0):
     """Whether all of them have ended after so many seconds at the most."""
     end = time.monotonic() + seconds
     while any(map(alive, pids)) and time.monotonic() < end:

@@ -32,7 +32,7 @@ def javascript(code, *args):
     """What an expression over the script's functions (``api``) and JSON arguments (``args``) gives."""
     program = (f'const api = require({json.dumps(str(SCRIPT))}), args = {json.dumps(args)};'
                f'console.log(JSON.stringify({code}))')
-    done = subprocess.run(['node', '-e', program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(['node', '-e', program], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

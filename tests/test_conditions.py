@@ -88,7 +88,7 @@ def test_busy_neighbours_are_seen(monkeypatch):
     with neighbours(machine.cores()):
         for _ in range(5):
             end = conditions._watch_cores(machine.cores())
-            time.sleep(0.4)
+            time.sleep(0.2)
             assert 'other work took' in end() or machine.cores() > 2
 
 

@@ -59,7 +59,7 @@ def test_the_system_counts_interruptions():
         try:
             for who in (0, others[0].pid):
                 os.sched_setaffinity(who, {min(cores)})
-            before, end = sampler._interruptions(), time.monotonic() + 5
+            before, end = sampler._interruptions(), time.monotonic() + 60
             while sampler._interruptions() == before and time.monotonic() < end:
                 sum(range(10_000))
             assert sampler._interruptions() > before
@@ -247,7 +247,8 @@ def test_the_peak_kernels_do_the_work_that_they_are_paid_for(width):
 
 
 def test_wider_vectors_are_not_slower():
-    found = [1 / f.value for f in hardware.peaks(budget=0.02).values()]
+    rounds = [[1 / f.value for f in hardware.peaks(budget=0.02).values()] for _ in range(5)]
+    found = np.max(rounds, axis=0)          # whatever else runs, it only makes them slower
     if len(found) == 1:
         pytest.skip('no vector unit is known here')
     assert max(found) == pytest.approx(found[-1], rel=0.5) and found[-1] > 1.5 * found[0]
@@ -301,7 +302,7 @@ def test_a_player_without_a_partner_gives_up(monkeypatch):
 def test_jobs_at_once():
     barrier = threading.Barrier(3)
     here = os.sched_getaffinity(0) if hasattr(os, 'sched_getaffinity') else None
-    assert core.at_once(*(lambda i=i: (barrier.wait(10), i)[1] for i in range(3))) == [0, 1, 2]
+    assert core.at_once(*(lambda i=i: (barrier.wait(300), i)[1] for i in range(3))) == [0, 1, 2]
     assert here is None or os.sched_getaffinity(0) == here
     ended = []
 
@@ -321,7 +322,7 @@ def test_jobs_where_the_system_binds_no_thread(monkeypatch):
     thread = threading.Thread(daemon=True, target=lambda: found.append(
         core.at_once(lambda: 1, lambda: 2)))
     thread.start()
-    thread.join(10)
+    thread.join(300)
     assert found == [[1, 2]]
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import matplotlib
 import numpy as np
@@ -15,20 +16,23 @@ import matplotlib.pyplot as plt  # noqa: E402
 from d2l_local import data, machine, plotting  # noqa: E402
 from d2l_local.timing import Event, busy, critical_path, overlap  # noqa: E402
 
-FREE_OF_FRAMEWORKS = ['claims', 'data', 'machine', 'plotting', 'timing']
+FREE_OF_FRAMEWORKS = ['claims', 'data', 'machine', 'plotting', 'timing', 'hardware']
 
 
 def in_fresh_python(code):
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize('module', ['d2l_local', *(f'd2l_local.{m}' for m in FREE_OF_FRAMEWORKS)])
-def test_no_framework_is_imported(module):
-    out = in_fresh_python(f'import {module}, sys; '
-                          'print([m for m in ("mxnet", "torch") if m in sys.modules])')
-    assert out == '[]'
+def test_no_framework_is_imported():
+    """Neither by the package nor by any of these modules, one after the other."""
+    modules = ['d2l_local', *(f'd2l_local.{m}' for m in FREE_OF_FRAMEWORKS)]
+    out = in_fresh_python('import importlib, sys\n'
+                          f'for module in {modules}:\n'
+                          '    importlib.import_module(module)\n'
+                          '    print(module, *(m for m in ("mxnet", "torch") if m in sys.modules))')
+    assert out.splitlines() == modules
 
 
 @pytest.mark.slow
@@ -42,9 +46,12 @@ def test_a_half_does_not_import_the_other(ours, other):
 
 @pytest.mark.slow
 def test_importing_the_package_takes_less_than_a_fifth_of_a_second():
-    times = [float(in_fresh_python('import time; t = time.perf_counter(); import d2l_local; '
-                                   'print(time.perf_counter() - t)')) for _ in range(5)]
-    assert min(times) < 0.2
+    """Once at least: what else goes on in the computer can only make it longer."""
+    times, end = [], time.monotonic() + 30
+    while not times or (times[-1] >= 0.2 and time.monotonic() < end):
+        times.append(float(in_fresh_python('import time; t = time.perf_counter(); import d2l_local; '
+                                           'print(time.perf_counter() - t)')))
+    assert times[-1] < 0.2, times
 
 
 def test_digits():
@@ -185,7 +192,7 @@ def test_a_child_process():
     with pytest.raises(RuntimeError, match='ZeroDivisionError'):
         machine.run_child('1 / 0')
     with pytest.raises(RuntimeError, match='more than 0.5 s'):
-        machine.run_child('import time; time.sleep(60)', timeout=0.5)
+        machine.run_child('import time; time.sleep(600)', timeout=0.5)
 
 
 @pytest.mark.parametrize(('setting', 'says'), [
@@ -198,7 +205,7 @@ def test_what_keeps_a_half_from_working_is_said(setting, says):
             'for name in ("mxnet", "torch"):\n'
             '    if "NO_" + name.upper() in os.environ: sys.modules[name] = None\n'
             f'from d2l_local import {half}')
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=300,
                           env={**os.environ, **setting})
     last = done.stderr.strip().splitlines()[-1]
     assert done.returncode and last.startswith('ImportError') and says in done.stderr

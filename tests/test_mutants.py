@@ -9,7 +9,7 @@ from tools import mutants, notebooks
 from tools.notebooks import ROOT
 
 PLANTED = mutants.planted()
-RUNS_IN_SECONDS = ('hardware_memory', 'hybridization_mxnet')     # notebooks from which the sample comes
+RUNS_IN_SECONDS = ('asynchrony_pytorch', 'multi_gpu_mxnet')     # notebooks from which the sample comes
 
 
 @pytest.mark.parametrize('m', PLANTED, ids=lambda m: m.claim)

@@ -51,20 +51,22 @@ def moved(kv, floats):
     x.wait_to_read()
     return pslite.traffic()
 
-def ask(kv, times):
+def ask(kv, sign):
+    """Pull a key of its own, and once more when the sign is there."""
     x = np.ones((2,))
     kv.init([0, 1], [x, x])
-    for i in range(times):
+    for _ in range(2):
         kv.pull(kv.rank, out=x)
         x.wait_to_read()
-        pslite.report(i)
-        time.sleep(0.02)
+        pslite.report('pulled')
+        while not os.path.exists(sign):
+            time.sleep(0.01)
 
 def fail(kv):
     if kv.rank == 1:
         print('the last words', flush=True)
         raise ValueError('a bad number')
-    time.sleep(60)
+    time.sleep(600)
 
 def where(kv):
     return os.readlink('/proc/self/ns/net'), os.environ['DMLC_NODE_HOST']
@@ -97,12 +99,17 @@ def test_workers_add_up_and_know_who_they_are(worker):
     assert [a[:3] for a in pslite.run(worker.add, 3, 2, 10)] == [(i, 3, [60, 60]) for i in range(3)]
 
 
-def test_the_idle_process_is_replaced_when_it_has_died(worker):
+def test_the_idle_process_is_replaced_when_it_has_died(worker, monkeypatch):
+    """A role in the environment, for another process, does not reach the members of the new one."""
     pslite.run(worker.add, 1, 1, 1)
-    for p in pslite.here().group.members.values():
+    first = pslite.here()
+    for p in first.group.members.values():
         p.kill()
         p.wait()
+    monkeypatch.setenv('DMLC_ROLE', 'server')
+    monkeypatch.setenv('DMLC_USE_KUBERNETES', '1')
     assert pslite.run(worker.add, 1, 1, 2)[0][2] == [2, 2]
+    assert pslite.here() is not first
 
 
 @needs_ss
@@ -149,48 +156,54 @@ def test_two_clusters_at_once_do_not_meet(worker):
         assert a.folder != b.folder
 
 
-def test_programs_with_clusters_at_once_do_not_meet():
+def test_programs_with_clusters_at_once_do_not_meet(tmp_path):
     """As two notebooks that run at the same time."""
+    (tmp_path / 'd2l_elsewhere.py').write_text(SOURCE)
     code = textwrap.dedent(f'''
         import sys
-        from d2l_local import cluster, pslite
-        w = cluster.define_worker('d2l_test_pslite', {SOURCE!r})
+        from d2l_local import pslite
+        sys.path.append({str(tmp_path)!r})
         value = float(sys.argv[1])
         for _ in range(5):
-            sums = [a[2] for a in pslite.run(w.add, 2, 1, value)]
+            sums = [a[2] for a in pslite.run('d2l_elsewhere:add', 2, 1, value)]
             assert sums == [[3 * value] * 2] * 2, sums
         print('fine')
     ''')
     programs = [subprocess.Popen([sys.executable, '-c', code, value], stdout=subprocess.PIPE, text=True,
                                  cwd=ROOT) for value in ('1', '100')]
-    assert [p.communicate(timeout=120)[0] for p in programs] == ['fine\n'] * 2
+    assert [p.communicate(timeout=300)[0] for p in programs] == ['fine\n'] * 2
 
 
 @pytest.mark.parametrize('victim', ['worker 1', 'server 0', 'scheduler'])
 def test_a_member_that_dies_is_named_at_once(worker, victim):
     with pslite.Cluster(2, 1) as c:
         pids = [m.pid for m in c.members.values()]
-        c.start(worker.steps, 1000)
+        c.start(worker.steps, 100_000)
         c.wait_reports(6)
         c.kill(victim)
         began = time.monotonic()
         with pytest.raises(cluster.ClusterError) as e:
-            c.wait(30)
-        assert time.monotonic() - began < 3
+            c.wait(600)
+        assert time.monotonic() - began < 300       # of itself, it would wait for ever
         assert e.value.headline == f'{victim} died: killed by SIGKILL' and e.value.member == victim
         assert gone(pids) and not c.folder.exists()
         with pytest.raises(cluster.ClusterError, match='was stopped'):
             c.run(worker.steps, 1)
 
 
-def test_servers_have_the_names_of_their_ranks(worker):
+def test_servers_have_the_names_of_their_ranks(worker, tmp_path):
     """Even keys are on server 0: they can be had when server 1 is gone, and odd ones cannot."""
     with pslite.Cluster(2, 2) as c:
         assert list(c.members) == ['scheduler', 'server 0', 'server 1', 'worker 0', 'worker 1']
-        c.start(worker.ask, 60)
-        c.wait_reports(4)
+        c.start(worker.ask, str(tmp_path / 'sign'))
+        c.wait_reports(2)
         c.kill('server 1')
-        states = c.observe(3)
+        assert gone([c.members['server 1'].pid])
+        (tmp_path / 'sign').touch()
+        end = time.monotonic() + 60
+        while c.members['worker 0'].answer is None and time.monotonic() < end:
+            c.observe(0.1)
+        states = c.observe(0.5)
     assert (states['worker 0'], states['worker 1']) == ('returned', 'working')
 
 
@@ -204,13 +217,13 @@ def test_a_worker_that_raises_is_named_with_the_end_of_its_log(worker):
 def test_a_server_that_aborts_is_named(worker):
     """dist_async without an optimizer: the engine's check fails in the server."""
     with pytest.raises(cluster.ClusterError, match='server 0 died: killed by SIGABRT') as e:
-        pslite.run(worker.updates, 1, 1, kind='dist_async', timeout=20)
+        pslite.run(worker.updates, 1, 1, kind='dist_async', timeout=300)
     assert 'Updater needs to be set' in str(e.value)
 
 
 def test_a_member_that_is_stopped_is_named_after_the_timeout(worker):
     with pslite.Cluster(2, 1) as c:
-        c.start(worker.steps, 1000)
+        c.start(worker.steps, 100_000)
         c.wait_reports(6)
         c.kill('server 0', signal.SIGSTOP)
         with pytest.raises(cluster.ClusterError, match='server 0 was stopped by a signal'):
@@ -219,7 +232,9 @@ def test_a_member_that_is_stopped_is_named_after_the_timeout(worker):
 
 def test_who_takes_too_long_is_named_with_the_place(worker):
     with pslite.Cluster(1, 1) as c, pytest.raises(cluster.ClusterError) as e:
-        c.run(worker.steps, 100_000, timeout=0.5)
+        c.start(worker.steps, 100_000)
+        c.wait_reports(1)
+        c.wait(0.5)
     assert e.value.headline == 'worker 0 did not return within 0.5 s'
     assert 'd2l_test_pslite.py' in str(e.value) and 'in steps' in str(e.value)
 
@@ -229,7 +244,7 @@ def test_a_cluster_that_nobody_watches_goes_on(worker):
         c.start(worker.steps, 30)
         c.wait_reports(6)
         c.kill('scheduler')
-        states = c.observe(20)
+        states = c.observe(300)
         assert states == {'scheduler': 'killed by SIGKILL', 'server 0': 'idle',
                           'worker 0': 'returned', 'worker 1': 'returned'}
         assert c.answers() == {'worker 0': 2 ** 30, 'worker 1': 2 ** 30} and len(c.reports) == 60
@@ -253,17 +268,18 @@ def test_bytes_are_counted(worker):
 
 
 @pytest.mark.skipif(sys.platform != 'linux', reason='signals of Linux')
-def test_when_the_starter_is_killed_all_members_end():
+def test_when_the_starter_is_killed_all_members_end(tmp_path):
+    (tmp_path / 'd2l_elsewhere.py').write_text(SOURCE)
     code = textwrap.dedent(f'''
-        import time
-        from d2l_local import cluster, pslite
-        w = cluster.define_worker('d2l_test_pslite', {SOURCE!r})
+        import sys, time
+        from d2l_local import pslite
+        sys.path.append({str(tmp_path)!r})
         c = pslite.Cluster(2, 2)
-        c.start(w.steps, 100_000)
+        c.start('d2l_elsewhere:steps', 100_000)
         c.wait_reports(4)
         print(*[m.pid for m in c.members.values()], *[p.pid for p in c.machines.group.members.values()],
               flush=True)
-        time.sleep(60)
+        time.sleep(600)
     ''')
     starter = subprocess.Popen([sys.executable, '-c', code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     pids = list(map(int, starter.stdout.readline().split()))
@@ -271,14 +287,10 @@ def test_when_the_starter_is_killed_all_members_end():
     starter.kill()
     starter.wait()
     starter.stdout.close()
-    assert gone(pids, 10)
+    assert gone(pids)
 
 
-def test_a_role_in_the_environment_does_not_reach_members(worker, monkeypatch):
-    monkeypatch.setenv('DMLC_ROLE', 'server')
-    monkeypatch.setenv('DMLC_USE_KUBERNETES', '1')
-    with pslite.Machines() as machines:
-        assert pslite.run(worker.add, 1, 1, 1, machines=machines)[0][2] == [1, 1]
+def test_a_cluster_that_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match='workers and servers'):
         pslite.Cluster(0, 1)
     with pytest.raises(ValueError, match="one of .*'dist_async'.*, not 'local'"):

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import sys
 import textwrap
 import weakref
@@ -114,9 +115,10 @@ def test_no_device_is_asked_for_that_need_not_exist(path):
     assert 'try_all_gpus' not in '\n'.join(code)
 
 
-# Runs the notebook up to its first claim, under a limit of the system and with faked hardware.
+# Runs the notebook up to its first claim, under a limit of the system and with faked hardware, in a
+# process of its own for each setting.
 CHILD = '''
-    import json, os, resource, sys
+    import json, os, resource
     import torch
     import d2l_local.torch as d2l
 
@@ -124,42 +126,53 @@ CHILD = '''
         pages = open('/proc/self/statm').read().split()[0]
         return int(pages) * os.sysconf('SC_PAGE_SIZE')
 
-    d2l.devices(2)      # its threads reserve address space that they never use
-    d2l.put(torch.rand(64, 64), d2l.devices(2)[-1]).cpu()
-    limit = {limit}
-    resource.setrlimit(resource.RLIMIT_AS, (address_space() + limit,) * 2)
-    d2l.free_memory = lambda: limit
-    torch.cuda.device_count = lambda: {gpus}
-    if {usual}:
-        [torch.empty(4000, 4000) for _ in range(2 * 51)]
-    names = {{}}
-    for source in json.loads(os.environ['CELLS']):
-        exec(source, names)
-        if 'def together' in source:
-            break
-    print('sizes', len(names['devices']), names['fits'], names['side'])
+    def experiment(limit, gpus, usual):
+        d2l.devices(2)      # its threads reserve address space that they never use
+        d2l.put(torch.rand(64, 64), d2l.devices(2)[-1]).cpu()
+        resource.setrlimit(resource.RLIMIT_AS, (address_space() + limit,) * 2)
+        d2l.free_memory = lambda: limit
+        torch.cuda.device_count = lambda: gpus
+        if usual:
+            [torch.empty(4000, 4000) for _ in range(2 * 51)]
+        names = {}
+        for source in json.loads(os.environ['CELLS']):
+            exec(source, names)
+            if 'def together' in source:
+                break
+        return f"{len(names['devices'])} {names['fits']} {names['side']}"
+
+    for settings in json.loads(os.environ['SETTINGS']):
+        if not (child := os.fork()):
+            try:
+                said = experiment(*settings)
+            except BaseException as e:
+                said = repr(e)
+            print('said', said, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
 '''
 
 
-def experiment(**settings):
+@pytest.fixture(scope='module')
+def experiments():
+    """What comes out with 0 and 1 GPU, and with the usual sizes."""
+    pytest.importorskip('torch')
+    if not sys.platform.startswith('linux'):
+        pytest.skip('the limit is kept by Linux')
     cells = nbformat.read(NOTEBOOKS[0], as_version=4).cells
     cells = json.dumps([c.source for c in cells if c.cell_type == 'code'])
-    return machine.run_child(textwrap.dedent(CHILD).format(**settings), CELLS=cells)
+    settings = json.dumps([(4 * GB, 0, False), (4 * GB, 1, False), (4 * GB, 0, True)])
+    out = machine.run_child(textwrap.dedent(CHILD), timeout=600, CELLS=cells, SETTINGS=settings)
+    return re.findall('^said (.*)', out, re.M)
 
 
-@pytest.mark.skipif(not sys.platform.startswith('linux'), reason='the limit is kept by Linux')
 @pytest.mark.parametrize('gpus', [0, 1])
-def test_the_notebook_runs_with_4_gb_and_at_most_one_gpu(gpus):
-    pytest.importorskip('torch')
-    out = experiment(limit=4 * GB, gpus=gpus, usual=False)
-    devices, fits, side = map(int, out.split('sizes')[1].split())
+def test_the_notebook_runs_with_4_gb_and_at_most_one_gpu(experiments, gpus):
+    devices, fits, side = map(int, experiments[gpus].split())
     assert devices == 2
     assert fits == machine.matrix_side(2 * GB, 50)     # two virtual devices share the memory
     assert 256 <= side <= fits
 
 
-@pytest.mark.skipif(not sys.platform.startswith('linux'), reason='the limit is kept by Linux')
-def test_the_limit_is_one_that_the_usual_sizes_break():
-    pytest.importorskip('torch')
-    with pytest.raises(RuntimeError, match="can't allocate memory"):
-        experiment(limit=4 * GB, gpus=0, usual=True)
+def test_the_limit_is_one_that_the_usual_sizes_break(experiments):
+    assert "can't allocate memory" in experiments[2]
