@@ -1,6 +1,8 @@
 """The pages: the notebooks' outputs, the verdicts beside the sentences, the ledger, and Jupyter Book."""
 
+import ast
 import copy
+import itertools
 import os
 import re
 import shutil
@@ -11,7 +13,7 @@ from pathlib import Path
 import nbformat
 
 from d2l_local import machine, timing
-from tools import ledger, ledgers, notebooks, prose
+from tools import ledger, ledgers, notebooks, prose, terms
 from tools.ledgers import Ledger
 from tools.notebooks import ROOT
 
@@ -91,6 +93,38 @@ def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str], here:
                     + f' · <a href="{file}#said-{id}">where the text says so</a></small>')
 
 
+def folded(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """A code cell in two: what it does, and the claims at its end, whose calls one click opens.
+
+    The reader of a page sees a claim's sentence, figure and verdict; in the notebook it stays code.
+    """
+    if cell.cell_type != 'code' or cell.source.startswith('%%'):
+        return [cell]
+    body = ast.parse(re.sub(r'(?m)^[%!].*$', 'pass', cell.source)).body
+    tail = list(itertools.takewhile(claim_id, reversed(body)))
+    if not tail:
+        return [cell]
+    ids, lines = set(map(claim_id, tail)), cell.source.split('\n')
+    code, test = copy.deepcopy(cell), copy.deepcopy(cell)
+    first = tail[-1].lineno - 1
+    code.source, test.source = '\n'.join(lines[:first]).rstrip(), '\n'.join(lines[first:])
+    claims = [o for o in cell.outputs
+              if o.get('metadata', {}).get(ledger.METADATA_KEY, {}).get('id') in ids]
+    code.outputs, test.outputs = [o for o in cell.outputs if o not in claims], claims
+    test.id += '-claim'
+    test.metadata = nbformat.from_dict({'tags': ['hide-input'], 'mystnb': {
+        'code_prompt_show': 'How it was tested', 'code_prompt_hide': 'Hide the test'}})
+    return [code, test] if code.source or code.outputs else [test]
+
+
+def claim_id(node: ast.stmt) -> str:
+    """The id of the claim that a statement makes; empty if it makes none."""
+    call = node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+    name = call and getattr(call.func, 'attr', getattr(call.func, 'id', ''))
+    first = call.args[0] if name == 'claim' and call.args else None
+    return first.value if isinstance(first, ast.Constant) else ''
+
+
 def disagreements(entries: dict[str, ledger.Entry], machines: list[Ledger]) -> dict[str, str]:
     """Claims on which this run and the stored ledgers do not agree, with how many they hold on."""
     found = {}
@@ -122,9 +156,10 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
         name = ledger.page_name(path)
         if path in old:
             not_run_note(path, nb, [e for e in entries if e.page == name])
+        seen: set[str] = set()
         for cell in nb.cells:
             if cell.cell_type == 'markdown':
-                cell.source = link_claims(cell.source, name, by_id, said, elsewhere)
+                cell.source = link_claims(terms.link(cell.source, seen), name, by_id, said, elsewhere)
     files = [ROOT / '_config.yml', ROOT / '_toc.yml', *(p for p in prose.pages() if p.suffix == '.md'),
              *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:]),
              *(ROOT / 'tools' / 'theme').glob('*')]
@@ -139,7 +174,8 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
             continue
         text = path.read_text()
         if path.suffix == '.md':
-            text = link_claims(text, ledger.page_name(path), by_id, said, elsewhere)
+            linked = text if path.stem == 'glossary' else terms.link(text, set())
+            text = link_claims(linked, ledger.page_name(path), by_id, said, elsewhere)
         for mark, made in (('<!-- ledger -->', lambda: ledger.page(entries, summary, machines)),
                            ('<!-- refuted -->', lambda: ledger.refuted(machines)),
                            ('<!-- history -->', ledger.history)):
@@ -150,6 +186,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
             shutil.rmtree(source / '_build', ignore_errors=True)
     for path, nb in shown.items():
         point_back(nb, ledger.page_name(path), said, here)
+        nb.cells = [part for cell in nb.cells for part in folded(cell)]
         wanted.add(source / path.relative_to(ROOT))
         same = not put(source / path.relative_to(ROOT), nbformat.writes(nb)) and same
     for stale in source.rglob('*'):

@@ -1,0 +1,74 @@
+"""What the pages do to a notebook before it is shown."""
+
+import nbformat
+import pytest
+
+from tools import notebooks, pages, terms
+from tools.ledger import METADATA_KEY
+
+
+def shown(id):
+    return nbformat.v4.new_output('display_data', {'text/plain': id},
+                                  metadata={METADATA_KEY: {'id': id}})
+
+
+def cell(source, *outputs):
+    return nbformat.v4.new_code_cell(source, outputs=list(outputs))
+
+
+PRINTED = nbformat.v4.new_output('stream', text='printed')
+PICTURE = nbformat.v4.new_output('display_data', {'image/svg+xml': '<svg/>'})
+
+
+def test_the_claims_at_the_end_of_a_cell_are_folded():
+    code, test = pages.folded(cell(
+        "x = 1\nprint(x)\n\nd2l.claim('a-b', 'One.',\n    (f, g), above=2)\nclaim('a-c', 'Two.', True)",
+        PRINTED, shown('a-b'), shown('a-c'), PICTURE))
+    assert code.source == 'x = 1\nprint(x)' and code.outputs == [PRINTED, PICTURE]
+    assert test.source.startswith("d2l.claim('a-b'") and test.source.endswith("'Two.', True)")
+    assert test.outputs == [shown('a-b'), shown('a-c')] and test.metadata.tags == ['hide-input']
+    assert code.id != test.id
+
+
+def test_a_cell_of_claims_alone_becomes_one_folded_cell():
+    only, = pages.folded(cell("d2l.claim('a-b', 'One.', True)", shown('a-b')))
+    assert only.metadata.tags == ['hide-input'] and only.outputs == [shown('a-b')]
+
+
+@pytest.mark.parametrize('source', [
+    'x = 1', "d2l.claim('a-b', 'One.', True)\nprint(2)", "c = d2l.claim('a-b', 'One.', True)",
+    "if x:\n    d2l.claim('a-b', 'One.', True)", "%%worker a\nd2l.claim('a-b', 'One.', True)",
+    'f(1)', 'f()'])
+def test_other_cells_stay_as_they_are(source):
+    before = cell(source, PRINTED)
+    assert pages.folded(before) == [before]
+
+
+def test_a_claim_before_other_code_keeps_its_output_where_it_was():
+    code, test = pages.folded(cell("d2l.claim('a-b', '', True)\nx = 1\nd2l.claim('a-c', '', True)",
+                                   shown('a-b'), shown('a-c')))
+    assert code.outputs == [shown('a-b')] and test.outputs == [shown('a-c')]
+
+
+def test_the_first_use_of_a_term_leads_to_the_glossary():
+    seen = set()
+    assert terms.link('A barrier here, a barrier there.', seen) == (
+        'A {term}`barrier <barrier>` here, a barrier there.')
+    assert terms.link('Another barrier, and two\nvirtual devices.', seen) == (
+        'Another barrier, and two\n{term}`virtual devices <virtual device>`.')
+    assert seen == {'barrier', 'virtual device'}
+
+
+@pytest.mark.parametrize('text', [
+    '# A barrier', '| barrier | 1 |', '`barrier`', '[a barrier](x.md)', '**barrier**', '*barrier*',
+    '$barrier$', '```{exercise} The barrier\nIs a barrier needed?\n```',
+    '```python\nbarrier\n\nbarrier\n```',
+    '<a href="x">a <b>barrier</b></a>', '{ref}`barrier <x>`', 'a barrier-free way', 'an interval'])
+def test_what_is_no_running_text_is_left_alone(text):
+    assert terms.link(text, set()) == text
+
+
+def test_every_term_is_one_of_the_glossary():
+    text = (notebooks.ROOT / 'glossary.md').read_text()
+    assert len(terms.terms()) > 40
+    assert all(f'\n{t}\n  ' in text for t in [*terms.terms(), *terms.EVERYDAY])
