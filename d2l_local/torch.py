@@ -1,6 +1,7 @@
 """All that knows PyTorch. ``from d2l_local import torch as d2l``."""
 
 import functools
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -112,6 +113,7 @@ def profile(work: Callable[[], Any],
 
 def _profile_gpus(work: Callable[[], Any], on: Sequence[torch.device]) -> list[timing.Event]:
     """Kernels and copies as torch.profiler records them; its clock serves for the front end too."""
+    os.environ.setdefault('KINETO_LOG_LEVEL', '6')      # its notes on itself are no output of the page
     with torch.profiler.profile() as record:
         with torch.profiler.record_function('issue'):
             work()

@@ -1,0 +1,69 @@
+"""Draw the figures of this topic: python chapters/measuring/figures/draw.py"""
+
+from pathlib import Path
+
+from matplotlib import pyplot as plt
+
+from d2l_local import plotting
+
+COLOURS = {'calls': '#4c72b0', 'bytes': '#dd8452', 'arithmetic': '#55a868'}
+
+
+def waits():
+    """Three programs, and what each waits for: the longest bar of each group."""
+    times = {'small layers': (5.0, 0.6, 0.3), 'long addition': (0.3, 5.0, 1.2),
+             'large product': (0.3, 1.1, 5.0)}
+    _, ax = plt.subplots(figsize=(6, 2.9))
+    for i, parts in enumerate(times.values()):
+        for k, ((name, colour), t) in enumerate(zip(COLOURS.items(), parts, strict=True)):
+            ax.barh(i + 0.25 * (k - 1), t, 0.22, color=colour, label=name if i == k else None,
+                    alpha=1 if t == max(parts) else 0.45)
+    ax.set(yticks=range(3), yticklabels=list(times), xticks=[], xlabel='time that each would need alone')
+    ax.invert_yaxis()
+    ax.legend(loc='lower center', bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
+    return ax
+
+
+def roofline():
+    """Slope, ridge and flat part, with the regions named."""
+    _, ax = plt.subplots(figsize=(6, 2.9))
+    ax.loglog([1 / 32, 8, 512], [1 / 32, 8, 8], color='black', linewidth=2)
+    ax.fill_between([1 / 32, 8], [1 / 32, 8], 1 / 64, color=COLOURS['bytes'], alpha=0.25, linewidth=0)
+    ax.fill_between([8, 512], [8, 8], 1 / 64, color=COLOURS['arithmetic'], alpha=0.25, linewidth=0)
+    ax.axvline(8, ymax=0.86, color='black', linewidth=0.8, linestyle=':')
+    ax.text(2.2, 0.03, 'waits for bytes', ha='center')
+    ax.text(64, 0.03, 'waits for arithmetic', ha='center')
+    ax.text(0.25, 0.6, 'bandwidth', rotation=36, ha='center', va='center')
+    ax.text(64, 9.5, 'peak', ha='center')
+    ax.text(8, 9.5, 'ridge', ha='center', va='bottom')
+    for label, x, y in (('addition', 1 / 12, 1 / 14), ('product', 130, 6.5),
+                        ('small layers: wait for calls', 1.3, 0.19)):
+        ax.plot(x, y, 'o', color='black')
+        ax.annotate(label, (x, y), (6, -11), textcoords='offset points')
+    ax.set(xlabel='operations for each byte', ylabel='operations per second', ylim=(1 / 64, 20),
+           xticks=[], yticks=[])
+    ax.minorticks_off()
+    return ax
+
+
+def loop():
+    """The method as a ring of four steps."""
+    steps = ['measure', 'classify', 'bound the gain', 'fix one thing']
+    _, ax = plt.subplots(figsize=(8.4, 1.5))
+    for i, step in enumerate(steps):
+        ax.text(2 * i, 0, step, ha='center', va='center',
+                bbox={'boxstyle': 'round,pad=0.5', 'facecolor': 'white', 'edgecolor': 'black'})
+        if i:
+            ax.annotate('', (2 * i - 0.82, 0), (2 * i - 1.18, 0), arrowprops={'arrowstyle': '->'})
+    ax.annotate('', (0, -0.38), (6, -0.38), arrowprops={
+        'arrowstyle': '->', 'connectionstyle': 'arc3,rad=-0.18'})
+    ax.text(3, -1.5, 'and measure again', ha='center')
+    ax.set(xlim=(-0.9, 6.9), ylim=(-1.6, 0.5))
+    ax.axis('off')
+    return ax
+
+
+FIGURES = {'waits': waits, 'roofline': roofline, 'loop': loop}
+
+if __name__ == '__main__':
+    print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')
