@@ -12,8 +12,8 @@ PROTECTED = re.compile(r'''(?xs)
 FENCE = re.compile(r'(?m)^\s*(`{3,}|~{3,}|:{3,})')
 NO_TEXT = re.compile(r'\s*(#|\||:\w|<!--|%|>)')      # headings, tables, options, comments
 # Terms that are also everyday words: the glossary has them, a link at each first use would distract.
-EVERYDAY = {'bound', 'claim', 'engine', 'graph', 'interval', 'kernel', 'ledger', 'peak', 'ring', 'stream',
-            'verdict', 'warm-up'}
+EVERYDAY = {'bound', 'claim', 'engine', 'graph', 'interval', 'kernel', 'ledger', 'peak', 'ring',
+            'stream', 'verdict', 'warm-up'}
 
 
 @cache
