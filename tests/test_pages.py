@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from tools import notebooks, pages, terms
+from tools import exercises, notebooks, pages, prose, terms
 from tools.ledger import METADATA_KEY
 
 
@@ -72,3 +72,15 @@ def test_every_term_is_one_of_the_glossary():
     text = (notebooks.ROOT / 'glossary.md').read_text()
     assert len(terms.terms()) > 40
     assert all(f'\n{t}\n  ' in text for t in [*terms.terms(), *terms.EVERYDAY])
+
+
+def test_the_index_lists_every_exercise_with_its_solution():
+    listed = exercises.all_exercises()
+    text = '\n'.join(p.read_text() for p in prose.pages() if p.name == 'exercises.md')
+    assert len(listed) == text.count('```{exercise}') and {e.label for e in listed} <= set(text.split())
+    assert not [e.label for e in listed if not e.solved or not e.time]
+    warm_up = [e for e in listed if e.time == exercises.WARM_UP]
+    assert all(e.solved == 'below the question' for e in warm_up)
+    topics = {p.parent.name for p in prose.pages() if p.name == 'exercises.md'}
+    assert len({e.topic for e in warm_up}) == len(topics) and len(warm_up) >= 3 * len(topics)
+    assert exercises.index().count('\n') == len(listed) + 1

@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 
 from d2l_local import machine, timing
-from tools import ledger, ledgers, notebooks, prose, terms
+from tools import exercises, ledger, ledgers, notebooks, prose, terms
 from tools.ledgers import Ledger
 from tools.notebooks import ROOT
 
@@ -178,7 +178,8 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
             text = link_claims(linked, ledger.page_name(path), by_id, said, elsewhere)
         for mark, made in (('<!-- ledger -->', lambda: ledger.page(entries, summary, machines)),
                            ('<!-- refuted -->', lambda: ledger.refuted(machines)),
-                           ('<!-- history -->', ledger.history)):
+                           ('<!-- history -->', ledger.history),
+                           ('<!-- exercises -->', exercises.index)):
             text = text.replace(mark, made()) if mark in text else text
         changed = put(to, text)
         same = same and not changed

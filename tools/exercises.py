@@ -1,0 +1,49 @@
+"""The index of exercises: by topic, how long each takes, and where its solution is."""
+
+import re
+from typing import NamedTuple
+
+from tools.notebooks import FRAMEWORKS, ROOT, framework, toc
+from tools.prose import markdown, pages
+
+EXERCISE = re.compile(r'```\{exercise\} ([^\n]*)\n:label: ([\w-]+)\n(?:\*([^*\n]+)\.\*\n)?')
+SOLUTION = re.compile(r'```\{solution\} ([\w-]+)\n')
+WARM_UP = 'five minutes'
+
+
+class Exercise(NamedTuple):
+    """An exercise: the title of its topic, its own, its label, the time it takes, where it is solved."""
+
+    topic: str
+    title: str
+    label: str
+    time: str
+    solved: str
+
+
+def all_exercises() -> list[Exercise]:
+    """The exercises of the book in reading order."""
+    solved: dict[str, list[str]] = {}
+    for page in pages():
+        where = FRAMEWORKS.get(framework(page), 'without a framework')
+        if page.suffix == '.md':
+            where = 'below the question'
+        for label in SOLUTION.findall(markdown(page)):
+            solved.setdefault(label, []).append(where)
+    found = []
+    for page in toc():
+        path = ROOT / f'{page}.md'
+        if path.name == 'exercises.md':
+            title = (path.parent / 'index.md').read_text().split('\n')[0]
+            topic = title.removeprefix('# ').split(':')[0]
+            found += [Exercise(topic, re.sub(r'^\d+ · ', '', title), label, time.lower() or WARM_UP,
+                               ', '.join(dict.fromkeys(solved.get(label, []))))
+                      for title, label, time in EXERCISE.findall(path.read_text())]
+    return found
+
+
+def index() -> str:
+    """A table of all exercises, for a page."""
+    rows = [f'| {e.topic} | {{ref}}`{e.title} <{e.label}>` | {e.time} | {e.solved} |'
+            for e in all_exercises()]
+    return '\n'.join(['| topic | exercise | time | solution |', '|---|---|---|---|', *rows])
