@@ -71,10 +71,15 @@ def missing(name: str | None) -> str:
     return ''
 
 
+def tree(code: str) -> ast.Module:
+    """What Python reads in a cell; its magics stand as ``pass``."""
+    return ast.parse(re.sub(r'(?m)^[%!].*$', 'pass', code))
+
+
 def imported(code: str) -> set[Path]:
     """The helper modules that code names, in imports or in text that starts a program."""
     names = set(re.findall(rf'\b{HELPERS}(?:\.\w+)*', code))
-    for found in ast.walk(ast.parse(re.sub(r'(?m)^[%!].*$', 'pass', code))):
+    for found in ast.walk(tree(code)):
         if isinstance(found, ast.ImportFrom) and (found.module or '').split('.')[0] == HELPERS:
             names |= {f'{found.module}.{alias.name}' for alias in found.names}
     places = [ROOT.joinpath(*n.split('.')) for name in names for n in (name, name.rpartition('.')[0])]

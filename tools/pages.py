@@ -100,11 +100,12 @@ def folded(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     """
     if cell.cell_type != 'code' or cell.source.startswith('%%'):
         return [cell]
-    body = ast.parse(re.sub(r'(?m)^[%!].*$', 'pass', cell.source)).body
-    tail = list(itertools.takewhile(claim_id, reversed(body)))
+    statements = reversed(notebooks.tree(cell.source).body)
+    tail = list(itertools.takewhile(
+        lambda s: isinstance(s, ast.Expr) and prose.claimed(s.value), statements))
     if not tail:
         return [cell]
-    ids, lines = set(map(claim_id, tail)), cell.source.split('\n')
+    ids, lines = {prose.claimed(s.value) for s in tail}, cell.source.split('\n')
     code, test = copy.deepcopy(cell), copy.deepcopy(cell)
     first = tail[-1].lineno - 1
     code.source, test.source = '\n'.join(lines[:first]).rstrip(), '\n'.join(lines[first:])
@@ -115,14 +116,6 @@ def folded(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     test.metadata = nbformat.from_dict({'tags': ['hide-input'], 'mystnb': {
         'code_prompt_show': 'How it was tested', 'code_prompt_hide': 'Hide the test'}})
     return [code, test] if code.source or code.outputs else [test]
-
-
-def claim_id(node: ast.stmt) -> str:
-    """The id of the claim that a statement makes; empty if it makes none."""
-    call = node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
-    name = call and getattr(call.func, 'attr', getattr(call.func, 'id', ''))
-    first = call.args[0] if name == 'claim' and call.args else None
-    return first.value if isinstance(first, ast.Constant) else ''
 
 
 def disagreements(entries: dict[str, ledger.Entry], machines: list[Ledger]) -> dict[str, str]:

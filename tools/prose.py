@@ -8,7 +8,7 @@ from pathlib import Path
 
 import nbformat
 
-from tools.notebooks import ROOT, toc
+from tools.notebooks import ROOT, toc, tree
 
 # Words that make a sentence a statement about performance.
 PERFORMANCE = re.compile(r'''(?ix)
@@ -90,6 +90,14 @@ class Call:
     cell: int
 
 
+def claimed(node: ast.AST) -> str | None:
+    """The id of the claim that a call makes, empty if it is no literal; None if it makes none."""
+    if not isinstance(node, ast.Call) or getattr(
+            node.func, 'attr', getattr(node.func, 'id', '')) != 'claim':
+        return None
+    return str(getattr(node.args[0], 'value', '')) if node.args else ''
+
+
 def claim_calls(path: Path) -> list[Call]:
     """The claims that a notebook makes; an id that is not a literal counts as empty."""
     if path.suffix != '.ipynb':
@@ -97,12 +105,8 @@ def claim_calls(path: Path) -> list[Call]:
     calls = []
     cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == 'code']
     for i, cell in enumerate(cells, 1):
-        code = re.sub(r'(?m)^[%!].*$', 'pass', cell.source)
-        for node in ast.walk(ast.parse(code)):
-            if isinstance(node, ast.Call) and getattr(
-                    node.func, 'attr', getattr(node.func, 'id', '')) == 'claim':
-                first = node.args[0] if node.args else None
-                calls.append(Call(str(getattr(first, 'value', '')), path, i))
+        calls += [Call(id, path, i) for node in ast.walk(tree(cell.source))
+                  if (id := claimed(node)) is not None]
     return calls
 
 
