@@ -8,7 +8,7 @@ lat_ops, both of lmbench, (d) the disk against fio, (e) how far the rows of our 
 from run to run. The programs are taken from the options or from PATH, STREAM as its source
 stream.c or as a program whose arrays have 128 MiB each; what is missing is said and left out.
 In each round ours and theirs run one after the other. The quick comparison, with kernels in C,
-is part of ``test_hardware_traps.py``.
+is part of ``tests/hardware_lab/test_traps.py``.
 """
 
 import argparse

@@ -11,8 +11,8 @@ import nbformat
 import pytest
 
 from d2l_local import links, machine, pages
-from tests.test_calculator import javascript, node, python
-from tests.test_figures import load
+from tests.book.test_calculator import javascript, node, python
+from tests.book.test_figures import load
 from tools.notebooks import ROOT
 
 pytestmark = pytest.mark.slow

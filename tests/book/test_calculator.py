@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from d2l_local import pages
-from tests.test_figures import load
+from tests.book.test_figures import load
 from tools.notebooks import ROOT
 
 SCRIPT = ROOT / 'tools' / 'theme' / 'calculator.js'

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from d2l_local import cluster, links, machine
-from tests.processes import alive
+from tests.living import alive
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,7 +13,7 @@ from d2l_local import hardware, machine, plotting
 from d2l_local.hardware import core, devices, memory
 from d2l_local.hardware.memory import KIB, MIB
 from d2l_local.hardware.passport import VERSION
-from tests.hardware_tools import CONFIG, exact, stairs, unsteady
+from tests.hardware_lab.stairs import CONFIG, exact, stairs, unsteady
 
 # --- calls, passport, ladder ----------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import filelock
 import nbformat
 import pytest
 
-from tests.processes import gone
+from tests.living import gone
 from tools import book, front, notebooks
 from tools.notebooks import ROOT
 

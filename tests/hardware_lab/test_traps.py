@@ -20,7 +20,7 @@ from numba import njit, types
 from d2l_local import hardware, machine
 from d2l_local.hardware import core, kernels, memory
 from d2l_local.hardware.memory import KIB, MIB
-from tests.hardware_tools import exact, least
+from tests.hardware_lab.stairs import exact, least
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from d2l_local import cluster, links, pslite
-from tests.processes import alive, gone
+from tests.living import alive, gone
 from tools.notebooks import ROOT
 
 LAST_PID = '/proc/sys/kernel/ns_last_pid'

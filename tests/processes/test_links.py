@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from d2l_local import cluster, links
-from tests.processes import alive, gone
+from tests.living import alive, gone
 
 pytestmark = pytest.mark.slow
 

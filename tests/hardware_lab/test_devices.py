@@ -11,7 +11,7 @@ import pytest
 from d2l_local import hardware
 from d2l_local.hardware import devices
 from d2l_local.hardware.memory import MIB
-from tests.hardware_tools import LINUX, needs_processes
+from tests.hardware_lab.stairs import LINUX, needs_processes
 
 # --- disk -----------------------------------------------------------------------------------------
 

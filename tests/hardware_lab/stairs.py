@@ -11,7 +11,7 @@ from d2l_local import hardware
 from d2l_local.hardware.memory import KIB
 from d2l_local.hardware.sampler import Figure
 
-CONFIG = (Path(__file__).parent / 'sanitize.cfg').read_text()
+CONFIG = (Path(__file__).parents[1] / 'sanitize.cfg').read_text()
 LINUX = sys.platform == 'linux'
 needs_processes = pytest.mark.skipif(os.name == 'nt', reason='POSIX signals and descriptors')
 

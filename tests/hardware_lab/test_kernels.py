@@ -15,7 +15,7 @@ from d2l_local import hardware
 from d2l_local.hardware import core, kernels, memory, sampler
 from d2l_local.hardware.memory import KIB, MIB
 from d2l_local.hardware.sampler import Figure
-from tests.hardware_tools import stairs
+from tests.hardware_lab.stairs import stairs
 from tests.instrument import neighbours
 
 # --- the sampler ----------------------------------------------------------------------------------
