@@ -8,8 +8,9 @@ import html
 import math
 import os
 import re
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -27,12 +28,7 @@ KINDS = ('ratio', 'figure', 'count', 'fact')
 CLOCKED = re.compile(r'\b(ns|µs|us|ms|s|seconds?|minutes?|faster|slower|sooner|longer|as (long|fast)|'
                      r'of (the|its) (time|peak)|bytes/s|GB/s|[GT]FLOP/s|per second)\b', re.IGNORECASE)
 NOISE = 'quiet'                # the condition that an undecided claim lacked
-MUTANTS = ('same', 'swap')     # what D2L_MUTANT may say: see tests/mutants.py
 _seen: dict[str, str] = {}
-
-
-class NotRepeatable(ValueError):
-    """What should be so or not was so and then not."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +58,13 @@ class Claim:
     machine: str = field(default_factory=machine.describe)
 
     def __str__(self) -> str:
-        verdict = f'{self.verdict}: {self.reason}' if self.reason else self.verdict
+        why = f': {self.reason}' if self.reason else ''
         lines = [f'[{self.id}] {self.sentence}', f'{self.kind}, bound: {self.bound}',
-                 f'verdict: {verdict}']
+                 f'verdict: {self.verdict}{why}']
         return '\n'.join(lines + [f'measured: {self.figure}'] * bool(self.figure))
 
-    def _html(self) -> str:
+    def html(self, more: str = '') -> str:
+        """The claim as HTML, with ``more`` of it (HTML too) at the end of the small print."""
         text = {k: html.escape(str(v)) for k, v in asdict(self).items()}
         why = f': {text["reason"]}' if self.reason else ''
         figure = f'measured {text["figure"]} · ' if self.figure else ''
@@ -75,25 +72,20 @@ class Claim:
                 f'{COLOURS[self.verdict]};padding:.3rem .8rem;margin:.3rem 0">'
                 f'<b>{MARKS[self.verdict]} {self.verdict}</b>{why} — {text["sentence"]}<br>'
                 f'<small>{figure}{self.kind}, bound: {text["bound"]} · claim <code>{self.id}</code>'
-                '</small></div>')
+                f'{more}</small></div>')
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
-        return ({'text/plain': str(self), 'text/html': self._html()}, {METADATA_KEY: asdict(self)})
+        return ({'text/plain': str(self), 'text/html': self.html()}, {METADATA_KEY: asdict(self)})
 
     def _ipython_display_(self) -> None:
         """Shown when it was made; a cell that ends with it does not show it twice."""
 
 
 def _show(c: Claim) -> Claim:
-    try:
-        from IPython import get_ipython
-        from IPython.display import display
-        in_notebook = get_ipython() is not None
-    except ImportError:
-        in_notebook = False
-    if in_notebook:
+    """Display a claim in a notebook, print it elsewhere."""
+    if (ipython := sys.modules.get('IPython')) and ipython.get_ipython():
         data, metadata = c._repr_mimebundle_()
-        display(data, metadata=metadata, raw=True)
+        ipython.display.display(data, metadata=metadata, raw=True)
     else:
         print(c)
     return c
@@ -120,20 +112,6 @@ def _bound(above: float | None, below: float | None) -> str:
     return f'{">" if above is not None else "<"} {limit:g}'
 
 
-def _mutated(slow: Callable, fast: Callable, below: float | None) -> tuple[Callable, Callable]:
-    """The pair with a fault planted, if ``D2L_MUTANT`` asks for one: the claim must not hold then."""
-    mutant = os.environ.get('D2L_MUTANT', '')
-    if mutant and mutant not in MUTANTS:
-        raise ValueError(f'D2L_MUTANT is one of {", ".join(MUTANTS)}, not {mutant!r}')
-    if mutant == 'swap' and below is None:
-        return fast, slow
-    if mutant and below is not None:
-        # "About the same" survives a swap; it must not survive work done three times over.
-        times = math.ceil(2 * max(1.0, below))
-        return lambda: [slow() for _ in range(times)][-1], fast
-    return (slow, slow) if mutant == 'same' else (slow, fast)
-
-
 def _kind(what: Any, unit: str) -> str:
     """Which of the four kinds ``what`` is; ``'call'`` for a callable, which shows when it is called."""
     if isinstance(what, bool | np.bool_):
@@ -156,14 +134,6 @@ def _kind(what: Any, unit: str) -> str:
                      f'figure, a number for a count, or True or False for a fact; not {what!r}')
 
 
-def _fact(what: Callable[[], bool], first: bool) -> bool:
-    """A fact that is established by a call is established twice."""
-    if bool(what()) != first:
-        raise NotRepeatable(f'what establishes the fact said {first}, and then {not first}: it is no '
-                            'fact. Make it repeatable, or claim a figure.')
-    return first
-
-
 def claim(id: str, sentence: str, what: Any, *, above: float | None = None, below: float | None = None,
           unit: str = '', needs: str | Iterable[str] = (), **how: Any) -> Claim:
     """Test a claim, display the verdict, and return it.
@@ -182,9 +152,8 @@ def claim(id: str, sentence: str, what: Any, *, above: float | None = None, belo
 
     Raises:
         ValueError: a malformed claim, an id that another sentence already has, one number where a
-            time is claimed, or a passing condition for something measured beforehand.
-        conditions.UnknownCondition: a name in ``needs`` that no condition has.
-        NotRepeatable: a callable said that something is so, and then that it is not.
+            time is claimed, a passing condition for something measured beforehand, a name in ``needs``
+            that no condition has, or a callable that said that something is so, and then that it is not.
         timing.VariantError: a variant raised, or the variants compute different numbers.
     """
     if not re.fullmatch(r'[a-z0-9]+(-[a-z0-9]+)*', id):
@@ -197,30 +166,28 @@ def claim(id: str, sentence: str, what: Any, *, above: float | None = None, belo
     if kind in ('figure', 'count', 'fact') and any(c.passing for c in needed):
         raise ValueError(f'claim {id!r} needs something that passes, so it must be measured while that '
                          'holds: pass a pair, or a callable that measures it')
-    how.setdefault('budget', budget())
     bounded = above is not None or below is not None
-    if kind in ('fact', 'call') and not bounded:
-        kind, bound = 'fact', 'exactly so'
-    elif kind == 'fact':
+    if kind == 'call':
+        kind = 'figure' if bounded else 'fact'
+    if kind == 'fact' and bounded:
         raise ValueError('a fact is so or not and takes no bound; a figure takes one')
-    else:
-        kind = 'figure' if kind == 'call' else kind
-        unit = unit or ('times as long' if kind == 'ratio' else '')
-        bound = f'{_bound(above, below)} {unit}'.strip()
-    base = {'id': id, 'sentence': sentence, 'kind': kind, 'bound': bound,
-            'needs': tuple(c.name for c in needed)}
-    began = time.perf_counter()
-    if found := conditions.wait_for(needed, how['budget']):
-        c, reason = found
-        return _show(Claim(**base, verdict='not testable here', reason=reason, lacked=c.name,
-                           passing=c.passing))
+    unit = unit or ('times as long' if kind == 'ratio' else '')
+    bound = 'exactly so' if kind == 'fact' else f'{_bound(above, below)} {unit}'.strip()
+    how.setdefault('budget', budget())
+    began, needs = time.perf_counter(), tuple(c.name for c in needed)
 
     def done(verdict: str, **more: Any) -> Claim:
-        seconds = round(time.perf_counter() - began, 2)
-        return _show(Claim(**base, verdict=verdict, seconds=seconds, **more))
+        more = {'seconds': round(time.perf_counter() - began, 2), **more}
+        return _show(Claim(id, sentence, kind, bound, verdict, needs=needs, **more))
 
+    if found := conditions.wait_for(needed, how['budget']):
+        c, reason = found
+        return done('not testable here', reason=reason, lacked=c.name, passing=c.passing, seconds=0.0)
     if kind == 'fact':
-        so = bool(what) if not callable(what) else _fact(what, bool(what()))
+        so = bool(what() if callable(what) else what)
+        if callable(what) and bool(what()) != so:
+            raise ValueError(f'what establishes the fact said {so}, and then {not so}: it is no fact. '
+                             'Make it repeatable, or claim a figure.')
         return done('holds' if so else 'fails')
     if kind == 'count':
         value = float(what)
@@ -235,13 +202,11 @@ def claim(id: str, sentence: str, what: Any, *, above: float | None = None, belo
 def _measured(kind: str, what: Any, unit: str, needed: list[conditions.Condition], above: float | None,
               below: float | None, how: dict) -> dict:
     """The verdict on a ratio or a figure, with its numbers, as fields of a claim."""
-    def watch() -> Callable:
-        return conditions.watch(needed)
-
+    how |= {'above': above, 'below': below, 'watch': lambda: conditions.watch(needed)}
     if kind == 'ratio':
-        f = timing.ratio(*_mutated(*what, below), above=above, below=below, watch=watch, **how)
+        f = timing.ratio(*what, **how)
     elif callable(what):
-        f = timing.repeat(what, above=above, below=below, watch=watch, **how)
+        f = timing.repeat(what, **how)
     else:
         f = timing.Figure(*timing.interval(list(map(float, what))), len(what))
     passing = [c.name for c in needed if c.passing]

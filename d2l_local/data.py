@@ -5,11 +5,14 @@ import hashlib
 import http.client
 import os
 import tempfile
-import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from d2l_local import conditions
 
 FASHION_MNIST = 'https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/gluon/dataset/fashion-mnist/'
 FASHION_MNIST_SHA1 = {     # as MXNet 1.9.1 lists them in gluon/data/vision/datasets.py
@@ -19,13 +22,12 @@ FASHION_MNIST_SHA1 = {     # as MXNet 1.9.1 lists them in gluon/data/vision/data
     't10k-labels-idx1-ubyte.gz': '17f9ab60e7257a1620f4ad76bbbaf857c3920701'}
 
 
-def digits(size: int = 28, seed: int = 0) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def digits(size: int = 28) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """Handwritten digits that come with scikit-learn: real, small, offline.
 
     Args:
         size: side of the square images in pixels, at least 8. The 8×8 images are enlarged
             by a whole factor and padded with zeros.
-        seed: of the shuffle before the split.
 
     Returns:
         ``(images, labels)`` for training (1,500 examples) and for testing (297): images
@@ -41,63 +43,48 @@ def digits(size: int = 28, seed: int = 0) -> tuple[tuple[np.ndarray, np.ndarray]
     images = np.kron(images.reshape(-1, 8, 8) / 16, np.ones((1, factor, factor)))
     gap = size - 8 * factor
     images = np.pad(images, ((0, 0), (gap // 2, gap - gap // 2), (gap // 2, gap - gap // 2)))
-    order = np.random.default_rng(seed).permutation(len(labels))
+    order = np.random.default_rng(0).permutation(len(labels))
     images, labels = images[order, None].astype('float32'), labels[order].astype('int32')
     return (images[:1500], labels[:1500]), (images[1500:], labels[1500:])
-
-
-def cache_folder() -> Path:
-    """Where downloads are kept: ``D2L_DATA``, or ``d2l_local`` in the user's cache folder."""
-    cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
-    return Path(os.environ.get('D2L_DATA') or cache / 'd2l_local')
 
 
 def _sha1(content: bytes) -> str:
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
-def download(url: str, sha1: str, folder: Path | None = None, timeout: float = 30) -> Path:
-    """The local copy of a file, downloaded once and checked each time.
+def _downloaded(name: str, folder: Path) -> bytes:
+    """A file of Fashion-MNIST, downloaded once and checked each time.
 
-    It appears under its name only when it is whole: a download that is cut off or damaged leaves
-    nothing behind.
-
-    Args:
-        url: its last part names the file.
-        sha1: checksum of the whole file, in hexadecimal.
-        folder: default :func:`cache_folder`.
-        timeout: seconds without an answer after which the network counts as absent.
-
-    Raises:
-        ConnectionError: there is no network, or the server has something else.
+    It appears in the folder only when it is whole.
     """
-    folder = folder or cache_folder()
-    file = folder / url.rsplit('/', 1)[-1]
-    if file.exists() and _sha1(file.read_bytes()) == sha1:
-        return file
-    advice = (f'Without a network, use the digits (load_data_digits), or copy the file to {file} '
-              'from a machine that has it.')
+    file, url, expected = folder / name, FASHION_MNIST + name, FASHION_MNIST_SHA1[name]
+    if file.exists() and _sha1(content := file.read_bytes()) == expected:
+        return content
+    advice = f'Without a network, use the digits (D2L_DATA=digits), or copy the file to {file}.'
     try:
-        with urllib.request.urlopen(url, timeout=timeout) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             content = answer.read()
     except (OSError, http.client.HTTPException) as e:
-        raise ConnectionError(f'{file.name} could not be downloaded from {url}: {e}. {advice}') from e
-    if _sha1(content) != sha1:
-        raise ConnectionError(f'{file.name} from {url} is not the file that was expected: its SHA-1 is '
-                              f'{_sha1(content)} instead of {sha1}. {advice}')
+        raise ConnectionError(f'{name} could not be downloaded from {url}: {e}. {advice}') from e
+    if _sha1(content) != expected:
+        raise ConnectionError(f'{name} from {url} is not the file that was expected: its SHA-1 is '
+                              f'{_sha1(content)} instead of {expected}. {advice}')
     folder.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(dir=folder, prefix=file.name, suffix='.part')
+    handle, part = tempfile.mkstemp(dir=folder, prefix=name, suffix='.part')
     try:
         with open(handle, 'wb') as f:
             f.write(content)
         os.replace(part, file)
     finally:
         Path(part).unlink(missing_ok=True)
-    return file
+    return content
 
 
 def fashion_mnist(folder: Path | None = None) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Fashion-MNIST, downloaded once (31 MB) into :func:`cache_folder`.
+    """Fashion-MNIST, downloaded once (31 MB).
+
+    Args:
+        folder: where the files are kept; by default ``d2l_local`` in the user's cache folder.
 
     Returns:
         ``(images, labels)`` for training (60,000 examples) and for testing (10,000): images
@@ -108,9 +95,10 @@ def fashion_mnist(folder: Path | None = None) -> tuple[tuple[np.ndarray, np.ndar
 
     Source: https://github.com/zalandoresearch/fashion-mnist
     """
+    folder = folder or Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache', 'd2l_local')
+
     def numbers(name: str, header: int) -> np.ndarray:
-        file = download(FASHION_MNIST + name, FASHION_MNIST_SHA1[name], folder)
-        return np.frombuffer(gzip.decompress(file.read_bytes()), np.uint8, offset=header)
+        return np.frombuffer(gzip.decompress(_downloaded(name, folder)), np.uint8, offset=header)
     return tuple((numbers(f'{part}-images-idx3-ubyte.gz', 16).reshape(-1, 1, 28, 28),
                   numbers(f'{part}-labels-idx1-ubyte.gz', 8).astype('int32'))
                  for part in ('train', 't10k'))
@@ -120,38 +108,69 @@ def resize(images: np.ndarray, size: int | None = None) -> np.ndarray:
     """Images as float32 in [0, 1], scaled to ``size`` pixels a side by linear interpolation.
 
     Args:
-        images: uint8 of shape ``(n, 1, side, side)``.
+        images: of shape ``(n, 1, side, side)``, either uint8 or in [0, 1] already.
         size: None leaves them as large as they are.
     """
-    side = images.shape[-1]
+    side, pixels = images.shape[-1], images.astype('float32')
+    if images.dtype == np.uint8:
+        pixels /= 255
     if size in (None, side):
-        return images.astype('float32') / 255
+        return pixels
     centres = (np.arange(size) + 0.5) * side / size - 0.5     # in pixels of the original
     weights = np.stack([np.interp(centres, np.arange(side), row) for row in np.eye(side)], axis=1)
-    weights = weights.astype('float32') / 255 ** 0.5          # (size, side), used on both axes
-    return weights @ images.astype('float32') @ weights.T
+    weights = weights.astype('float32')                       # (size, side), used on both axes
+    return weights @ pixels @ weights.T
 
 
-class SlowDisk:
-    """A dataset whose items arrive after a wait, as from a disk or a network.
+def chosen() -> str:
+    """What the book trains on: ``digits``, or ``fashion_mnist`` if ``D2L_DATA`` says so.
 
-    It stands in a module because the worker processes of a ``DataLoader`` import it, however they
-    are started; a class that a notebook defines is known to forked processes only.
+    Raises:
+        ValueError: ``D2L_DATA`` names something else.
+    """
+    name = os.environ.get('D2L_DATA') or 'digits'
+    if name not in ('digits', 'fashion_mnist'):
+        raise ValueError(f"D2L_DATA is 'digits' (the default, offline) or 'fashion_mnist', not {name!r}")
+    return name
+
+
+@conditions.condition('the digits')
+def _digits() -> str:
+    return '' if chosen() == 'digits' else f'D2L_DATA={chosen()} asks for other data'
+
+
+def load_arrays(size: int = 28) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """The chosen data, as :func:`digits` returns them: float32 images of ``size`` pixels a side."""
+    if chosen() == 'digits':
+        return digits(size)
+    return tuple((resize(images, size), labels) for images, labels in fashion_mnist())
+
+
+def batch(examples: Sequence[tuple], size: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Examples ``(image, label)`` as one array of images, see :func:`resize`, and one of labels."""
+    images, labels = zip(*examples, strict=True)
+    return resize(np.stack(images), size), np.array(labels)
+
+
+def shares(n: int, labels: int, devices: Sequence, even: bool = True) -> list[tuple[slice, Any]]:
+    """Which of ``n`` examples each device gets: device ``i`` the ``i``-th part, in order.
 
     Args:
-        n: the number of items.
-        wait: seconds that each item takes to arrive; no processor is busy meanwhile.
-        side: item ``i`` is a float32 array of shape ``(side, side)`` that holds ``i`` everywhere.
+        labels: their number must be ``n`` too.
+        even: require parts of equal size. Without it they differ by at most one example, and
+            devices for which there is none are left out.
+
+    Raises:
+        ValueError: the batch cannot be split so.
     """
-
-    def __init__(self, n: int, wait: float, side: int) -> None:
-        self.n, self.wait, self.side = n, wait, side
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __getitem__(self, i: int) -> np.ndarray:
-        if not 0 <= i < self.n:
-            raise IndexError(f'item {i} of {self.n}')       # ends a plain `for` loop as well
-        time.sleep(self.wait)
-        return np.full((self.side, self.side), i, 'float32')
+    k = len(devices)
+    if not k:
+        raise ValueError('name at least one device')
+    if labels != n:
+        raise ValueError(f'there are {n} examples but {labels} labels')
+    if even and (n < k or n % k):
+        raise ValueError(f'a batch of {n} examples cannot be split evenly over {k} devices: make the '
+                         f'batch a multiple of {k} (and leave out a smaller last one: drop_last=True in '
+                         "PyTorch, last_batch='discard' in MXNet)")
+    cuts = [n * i // k for i in range(k + 1)]
+    return [(slice(a, b), d) for a, b, d in zip(cuts, cuts[1:], devices, strict=False) if a < b]

@@ -15,6 +15,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
+
 
 def _processor() -> str:
     if platform.system() == 'Linux':
@@ -35,29 +37,13 @@ def cores() -> int:
 
 
 def memory() -> int:
-    """Physical memory in bytes; 0 where it cannot be read."""
-    try:
-        return os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
-    except (AttributeError, ValueError, OSError):
-        return 0
+    """Physical memory in bytes."""
+    return psutil.virtual_memory().total
 
 
 def free_memory() -> int:
-    """Memory in bytes that new work may take now; an estimate, never 0.
-
-    Linux: ``MemAvailable`` of /proc/meminfo. Elsewhere the free pages that ``sysconf`` knows, or
-    half of the physical memory; 2 GiB where nothing can be read.
-    """
-    try:
-        for line in Path('/proc/meminfo').read_text().splitlines():
-            if line.startswith('MemAvailable:'):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        return os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_AVPHYS_PAGES')
-    except (AttributeError, ValueError, OSError):
-        return memory() // 2 or 2 ** 31
+    """Memory in bytes that new work may take now; an estimate."""
+    return psutil.virtual_memory().available
 
 
 def matrix_side(free_bytes: float, kept_results: int, fraction: float = 0.25, itemsize: int = 4,
@@ -67,8 +53,7 @@ def matrix_side(free_bytes: float, kept_results: int, fraction: float = 0.25, it
     Args:
         free_bytes: free memory of the device; devices that share a memory divide it first.
         kept_results: matrices that are alive at once beside the input.
-        fraction: of the free memory to use: the rest is for workspace, other programs, and a
-            second list of results while the first one is still held.
+        fraction: of the free memory to use: workspace and other programs get the rest.
         itemsize: bytes per number; 4 for float32.
         largest: the answer is at most this, and no matrix need be larger to keep a device busy.
 
@@ -98,13 +83,10 @@ def gpus() -> list[str]:
 
 def compiler() -> str | None:
     """Name of a C++ compiler that torch.compile can use here, or None."""
-    if platform.system() == 'Windows':
-        names = [os.environ.get('CXX'), 'cl']
-    else:
-        names = [os.environ.get('CXX'), 'g++', 'clang++']
     if not Path(sysconfig.get_paths()['include'], 'Python.h').exists():
         return None
-    return next((n for n in names if n and shutil.which(n)), None)
+    usual = ['cl'] if platform.system() == 'Windows' else ['g++', 'clang++']
+    return next((n for n in (os.environ.get('CXX'), *usual) if n and shutil.which(n)), None)
 
 
 def no_free_cores(k: int = 2, enough: float = 0.9) -> str:
@@ -143,19 +125,14 @@ def run_child(code: str, timeout: float = 120, **environment: str) -> str:
         RuntimeError: the child failed or took longer than ``timeout`` seconds (it is killed
             then); the message has the end of what it said.
     """
-    child = subprocess.Popen([sys.executable, '-c', textwrap.dedent(code)], text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             env={**os.environ, **environment})
     try:
-        out, err = child.communicate(timeout=timeout)
+        child = subprocess.run([sys.executable, '-c', textwrap.dedent(code)], text=True, timeout=timeout,
+                               capture_output=True, env={**os.environ, **environment})
     except subprocess.TimeoutExpired:
         raise RuntimeError(f'the child process took more than {timeout:g} s and was stopped') from None
-    finally:
-        child.kill()
-        child.wait()
     if child.returncode:
-        raise RuntimeError(f'the child process failed:\n{err[-2000:]}')
-    return out
+        raise RuntimeError(f'the child process failed:\n{child.stderr[-2000:]}')
+    return child.stdout
 
 
 def version(package: str) -> str | None:

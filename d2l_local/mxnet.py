@@ -35,47 +35,33 @@ except ImportError as e:
 from mxnet import npx
 
 from d2l_local import claims, timing
-from d2l_local.data import digits
-from d2l_local.machine import describe, machine, no_free_cores, run_child
 from d2l_local.mxnet_training import (
     Residual,
     accuracy,
     evaluate_accuracy_gpu,
     evaluate_accuracy_gpus,
-    load_data_digits,
+    load_data,
     load_data_fashion_mnist,
     resnet18,
     sgd,
     split_batch,
 )
-from d2l_local.plotting import (
-    Animator,
-    graph,
-    plot,
-    progress,
-    set_axes,
-    set_figsize,
-    timeline,
-    use_svg_display,
-)
-from d2l_local.timing import Accumulator, critical_path, gap, measured, overlap, show_seconds
+from d2l_local.plotting import Animator, plot, set_axes, set_figsize, timeline, use_svg_display
+from d2l_local.timing import Accumulator, measured, overlap
 
-npx.set_np()
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'devices',
+           'evaluate_accuracy_gpu', 'evaluate_accuracy_gpus', 'load_data', 'load_data_fashion_mnist',
+           'measure', 'measured', 'num_gpus', 'overlap', 'plot', 'profile', 'put', 'ratio', 'resnet18',
+           'set_axes', 'set_figsize', 'sgd', 'split_batch', 'synchronize', 'timeline', 'try_all_gpus',
+           'try_gpu', 'use_svg_display']
+
+npx.set_np()     # every cell of the book computes with MXNet's NumPy-compatible arrays, as d2l's do
 
 # The clock stops only when the engine has finished what was queued.
 Timer = functools.partial(timing.Timer, sync=npx.waitall)
 Benchmark = functools.partial(timing.Benchmark, sync=npx.waitall)
 measure = functools.partial(timing.measure, sync=npx.waitall)
 ratio = functools.partial(timing.ratio, sync=npx.waitall)
-processor_time = functools.partial(timing.processor_time, sync=npx.waitall)
-
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim',
-           'critical_path', 'describe', 'devices', 'digits', 'evaluate_accuracy_gpu',
-           'evaluate_accuracy_gpus', 'gap', 'graph', 'load_data_digits', 'load_data_fashion_mnist',
-           'machine', 'measure', 'measured', 'no_free_cores', 'num_gpus', 'overlap', 'plot',
-           'processor_time', 'profile', 'progress', 'put', 'ratio', 'resnet18', 'run_child', 'set_axes',
-           'set_figsize', 'sgd', 'show_seconds', 'split_batch', 'symbol_graph', 'synchronize',
-           'timeline', 'try_all_gpus', 'try_gpu', 'use_svg_display']
 
 
 def claim(id: str, sentence: str, what: Any, **how: Any) -> claims.Claim:
@@ -184,16 +170,3 @@ def try_gpu(i: int = 0) -> mx.Context:
 def try_all_gpus() -> list[mx.Context]:
     """All GPUs, or ``[cpu()]`` if there is none (d2l 1.0.3 returns an empty list then)."""
     return [npx.gpu(i) for i in range(num_gpus())] or [npx.cpu()]
-
-
-def symbol_graph(exported: str) -> tuple[dict[str, str], list[tuple[str, str]], list[str]]:
-    """Nodes, edges and inputs of an exported symbol, as :func:`graph` takes them.
-
-    Args:
-        exported: the text of a ``…-symbol.json`` file, or of ``symbol.tojson()``.
-    """
-    nodes = json.loads(exported)['nodes']
-    names = [n['name'] for n in nodes]
-    labels = {n['name']: n['name'] if n['op'] == 'null' else _short(n['op']) for n in nodes}
-    edges = [(names[i[0]], n['name']) for n in nodes for i in n['inputs']]
-    return labels, edges, [n['name'] for n in nodes if n['op'] == 'null']

@@ -1,4 +1,4 @@
-"""Training on several devices in MXNet: splitting, evaluating, ResNet-18, data.
+"""Training in MXNet under the names of ``d2l``: splitting, evaluating, ResNet-18, data.
 
 Use it through :mod:`d2l_local.mxnet`, which sets MXNet up before this module imports it.
 """
@@ -8,48 +8,29 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import mxnet as mx
-import numpy
 from mxnet import np
 from mxnet.gluon import nn
+from mxnet.gluon.data import ArrayDataset, DataLoader
 
 from d2l_local import data
-from d2l_local.data import digits
 from d2l_local.timing import Accumulator
 
-Device = mx.Context
-Loaders = tuple[mx.gluon.data.DataLoader, mx.gluon.data.DataLoader]
+Iterators = tuple[DataLoader, DataLoader]
 
 
-def split_batch(X: Any, y: Any, devices: Sequence[Device], even: bool = True) -> tuple[list, list]:
-    """Split a batch over devices: device ``i`` gets the ``i``-th part, in order.
-
-    Args:
-        X: examples of shape ``(n, …)``.
-        y: labels of shape ``(n, …)``.
-        devices: each at most once.
-        even: require parts of equal size. Without it they differ by at most one example, and
-            devices for which there is none get no part: the lists are shorter then.
+def split_batch(X: Any, y: Any, devices: Sequence[mx.Context], even: bool = True) -> tuple[list, list]:
+    """Split examples and labels over devices: :func:`d2l_local.data.shares` says how.
 
     Returns:
         Two lists of arrays, the parts of ``X`` and of ``y``.
 
     Raises:
-        ValueError: the batch cannot be split so.
+        ValueError: see there, or a device is listed twice: Gluon gives no gradient to one of its copies.
     """
-    n, k = len(X), len(devices)
-    if not k:
-        raise ValueError('name at least one device')
-    if len(set(devices)) < k:
+    if len(set(devices)) < len(devices):
         raise ValueError(f'a device is listed twice: {[str(d) for d in devices]}')
-    if len(y) != n:
-        raise ValueError(f'there are {n} examples but {len(y)} labels')
-    if even and (n < k or n % k):
-        raise ValueError(f'a batch of {n} examples cannot be split evenly over {k} devices: make the '
-                         f"batch a multiple of {k} (and leave out a smaller last one: "
-                         "last_batch='discard')")
-    cuts = [n * i // k for i in range(k + 1)]
-    parts = [(slice(a, b), d) for a, b, d in zip(cuts, cuts[1:], devices, strict=False) if a < b]
-    return tuple([z[part].as_in_ctx(d) for part, d in parts] for z in (X, y))
+    shares = data.shares(len(X), len(y), devices, even)
+    return tuple([z[part].as_in_ctx(d) for part, d in shares] for z in (X, y))
 
 
 def sgd(params: Iterable, lr: float, batch_size: int) -> None:
@@ -75,7 +56,7 @@ _split_unevenly = functools.partial(split_batch, even=False)
 
 def evaluate_accuracy_gpus(net: Callable, data_iter: Iterable,
                            split_f: Callable = _split_unevenly,
-                           devices: Sequence[Device] | None = None) -> float:
+                           devices: Sequence[mx.Context] | None = None) -> float:
     """Share of right predictions; each device predicts its part of every batch.
 
     Args:
@@ -94,21 +75,49 @@ def evaluate_accuracy_gpus(net: Callable, data_iter: Iterable,
     return right[0] / right[1]
 
 
-def evaluate_accuracy_gpu(net: Callable, data_iter: Iterable, device: Device | None = None) -> float:
+def evaluate_accuracy_gpu(net: Callable, data_iter: Iterable, device: mx.Context | None = None) -> float:
     """Share of right predictions on one device: by default the first that the network is on."""
     device = device or next(iter(net.collect_params().values())).list_ctx()[0]
     return evaluate_accuracy_gpus(net, data_iter, devices=[device])
 
 
+def _iterators(parts: tuple, batch_size: int, resize: int | None = None) -> Iterators:
+    """Iterators over ``(images, labels)`` for training (shuffled) and for testing."""
+    def batch(examples: list) -> list:
+        return [np.array(z, dtype=z.dtype) for z in data.batch(examples, resize)]
+    train, test = (ArrayDataset(*part) for part in parts)
+    return (DataLoader(train, batch_size, shuffle=True, batchify_fn=batch),
+            DataLoader(test, batch_size, batchify_fn=batch))
+
+
+def load_data(batch_size: int, size: int = 28) -> Iterators:
+    """Iterators over the digits for training (shuffled) and testing, or over Fashion-MNIST where the
+    environment has ``D2L_DATA=fashion_mnist``.
+
+    Batches are float32 in [0, 1] of shape ``(n, 1, size, size)``, and int32 labels.
+    """
+    return _iterators(data.load_arrays(size), batch_size)
+
+
+def load_data_fashion_mnist(batch_size: int, resize: int | None = None) -> Iterators:
+    """Iterators over Fashion-MNIST, as :func:`load_data`, in 28 pixels or ``resize`` a side.
+
+    :func:`d2l_local.data.fashion_mnist` says what it raises without a network.
+    """
+    return _iterators(data.fashion_mnist(), batch_size, resize)
+
+
 class Residual(nn.HybridBlock):
-    """Two 3×3 convolutions beside a shortcut; shape ``(n, c, h, w)`` to ``(n, num_channels, …)``.
+    """Two 3×3 convolutions beside a shortcut (d2l's ``Residual``).
+
+    Maps ``(n, c, h, w)`` to ``(n, num_channels, h / strides, w / strides)``.
 
     Args:
         num_channels: of the output.
         use_1x1conv: the shortcut is a 1×1 convolution: needed if channels or strides change.
         strides: of the first convolution and of the shortcut.
 
-    Source: He et al., Deep Residual Learning for Image Recognition, 2016.
+    Source: K. He et al., Deep residual learning for image recognition, CVPR, 2016.
     """
 
     def __init__(self, num_channels: int, use_1x1conv: bool = False, strides: int = 1,
@@ -125,38 +134,14 @@ class Residual(nn.HybridBlock):
 
 
 def resnet18(num_classes: int, width: int = 64) -> nn.HybridSequential:
-    """ResNet-18 for small images: a 3×3 convolution in front and no pooling after it.
+    """A ResNet-18 for small images (d2l's ``resnet18``): no large kernel, no pooling at the start.
 
     Args:
-        num_classes: the number of scores.
-        width: channels of the first stage; 64 in the paper, less for a laptop. Each of the
-            three later stages has twice as many as the one before.
+        width: channels of the first stage; each of the three later ones doubles them.
     """
     net = nn.HybridSequential()
     net.add(nn.Conv2D(width, 3, padding=1), nn.BatchNorm(), nn.Activation('relu'))
     for stage in range(4):
-        net.add(Residual(width << stage, use_1x1conv=stage > 0, strides=1 + (stage > 0)),
-                Residual(width << stage))
+        net.add(Residual(width << stage, stage > 0, 1 + (stage > 0)), Residual(width << stage))
     net.add(nn.GlobalAvgPool2D(), nn.Dense(num_classes))
     return net
-
-
-def load_data_digits(batch_size: int, size: int = 28) -> Loaders:
-    """Iterators over the digits, for training (shuffled) and testing; see :func:`digits`."""
-    train, test = (mx.gluon.data.ArrayDataset(*part) for part in digits(size))
-    return (mx.gluon.data.DataLoader(train, batch_size, shuffle=True),
-            mx.gluon.data.DataLoader(test, batch_size))
-
-
-def load_data_fashion_mnist(batch_size: int, resize: int | None = None) -> Loaders:
-    """Iterators over Fashion-MNIST, for training (shuffled) and testing.
-
-    Batches are float32 in [0, 1] of shape ``(n, 1, 28, 28)``, or of side ``resize``, and int32
-    labels. See :func:`d2l_local.data.fashion_mnist`, also for what it raises without a network.
-    """
-    def batch(examples: list) -> tuple:
-        images, labels = zip(*examples, strict=True)
-        return np.array(data.resize(numpy.stack(images), resize)), np.array(labels, dtype='int32')
-    train, test = (mx.gluon.data.ArrayDataset(*part) for part in data.fashion_mnist())
-    return (mx.gluon.data.DataLoader(train, batch_size, shuffle=True, batchify_fn=batch),
-            mx.gluon.data.DataLoader(test, batch_size, batchify_fn=batch))

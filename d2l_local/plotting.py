@@ -3,13 +3,14 @@
 Every figure is an SVG with a white ground, legible in a light and in a dark page.
 """
 
+import graphlib
 import html
-import io
 import itertools
+import json
+import re
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import matplotlib
@@ -56,16 +57,14 @@ def set_axes(axes, xlabel, ylabel, xlim, ylim, xscale, yscale, legend) -> None:
 
 def _curves(X: Any, Y: Any) -> tuple[list, list]:
     """Curves to draw from d2l's loose arguments: one x for all, one for each, or none."""
-    def one(z: Any) -> bool:
-        return np.ndim(z[0]) == 0
-    ys = [X if one(X) else None] if Y is None and one(X) else (X if Y is None else Y)
-    ys = [ys] if one(ys) else list(ys)
+    def listed(z: Any) -> list:
+        return [z] if np.ndim(z[0]) == 0 else list(z)
     if Y is None:
-        return [range(len(y)) for y in ys], ys
-    xs = [X] * len(ys) if one(X) else list(X) * (len(ys) if len(X) == 1 else 1)
-    if len(xs) != len(ys):
+        return [range(len(y)) for y in listed(X)], listed(X)
+    xs, ys = listed(X), listed(Y)
+    if len(xs) not in (1, len(ys)):
         raise ValueError(f'{len(ys)} curves need one x or {len(ys)}, not {len(xs)}')
-    return xs, ys
+    return xs * (len(ys) if len(xs) == 1 else 1), ys
 
 
 def plot(X: Any, Y: Any = None, xlabel: str | None = None, ylabel: str | None = None,
@@ -74,12 +73,8 @@ def plot(X: Any, Y: Any = None, xlabel: str | None = None, ylabel: str | None = 
          figsize: tuple[float, float] = (5, 3), axes=None):
     """Draw curves of ``Y`` over ``X``, or of ``X`` over its index (d2l's ``plot``).
 
-    Args:
-        X: one sequence of numbers, or one for each curve.
-        Y: likewise; None if ``X`` holds the curves.
-
-    Returns:
-        The axes, so that a cell can add to them. (d2l returns None.)
+    ``X`` and ``Y`` are one sequence of numbers, or one for each curve. Returns the axes, so that a
+    cell can add to them (d2l returns None).
     """
     set_figsize(figsize)
     axes = axes or plt.gca()
@@ -127,19 +122,17 @@ class Animator:
         for a, b, fmt in zip(self.X, self.Y, itertools.cycle(self.fmts), strict=False):
             self.axes[0].plot(a, b, fmt)
         set_axes(self.axes[0], *self._config)
-        if _in_notebook():
+        if self._shown:
+            self._shown.update(self.fig)
+        elif _in_notebook():
             from IPython.display import display
-            if self._shown is None:
-                self._shown = display(self.fig, display_id=True)
-            else:
-                self._shown.update(self.fig)
+            self._shown = display(self.fig, display_id=True)
 
 
 def progress(iterable: Iterable, description: str = '', every: float = 0.2) -> Iterator:
-    """Go through ``iterable`` and show in the notebook how far it is.
+    """Go through ``iterable`` and show in the notebook how far it is; elsewhere show nothing.
 
-    A bar of plain HTML that empties itself when the loop ends, however it ends. Outside a
-    notebook it shows nothing.
+    The bar of plain HTML empties itself when the loop ends, however it ends.
 
     Args:
         iterable: with or without a length.
@@ -151,30 +144,25 @@ def progress(iterable: Iterable, description: str = '', every: float = 0.2) -> I
         return
     from IPython.display import display
     total = len(iterable) if hasattr(iterable, '__len__') else None
-    title, shown, last = html.escape(description), None, time.perf_counter()
-
-    def show(inside: str) -> None:
-        nonlocal shown
-        data = {'text/html': f'<div class="d2l-progress">{inside}</div>', 'text/plain': ''}
-        if shown is None:
-            shown = display(data, raw=True, display_id=True)
-        else:
-            shown.update(data, raw=True)
+    title, last = html.escape(description), time.perf_counter()
 
     def bar(done: int) -> str:
         if total is None:
             return f'{title} {done} done'
         return f'{title} <progress value="{done}" max="{total}"></progress> {done} of {total}'
 
-    show(bar(0))
+    def page(inside: str) -> dict:
+        return {'text/html': f'<div class="d2l-progress">{inside}</div>', 'text/plain': ''}
+
+    shown = display(page(bar(0)), raw=True, display_id=True)
     try:
         for done, item in enumerate(iterable, 1):
             yield item
             if time.perf_counter() - last >= every:
                 last = time.perf_counter()
-                show(bar(done))
+                shown.update(page(bar(done)), raw=True)
     finally:       # also when the loop was left early, or raised
-        show('')
+        shown.update(page(''), raw=True)
 
 
 def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
@@ -185,8 +173,7 @@ def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
     Args:
         events: with starts and ends in seconds; the axis starts at the first start.
         lanes: the rows from top to bottom; by default in the order of their first events.
-        path: events to join by a line, such as :func:`d2l_local.timing.critical_path`, or several
-            such paths.
+        path: events to join by a line, as from :func:`d2l_local.timing.critical_path`, or several lists.
 
     Returns:
         The axes.
@@ -218,52 +205,33 @@ def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
     return axes
 
 
-def draw_svg(figures: dict[str, Callable[[], Any]], folder: Path) -> dict[str, str]:
-    """Write each figure as ``NAME.svg`` into a folder; a figure that returns False is left as it is.
-
-    Returns:
-        The text of each file that was written, by name. The same figure gives the same bytes.
-    """
-    use_svg_display()
-    texts = {}
-    for name, figure in figures.items():
-        if figure() is not False:
-            out = io.StringIO()
-            plt.savefig(out, format='svg', metadata={'Date': None}, bbox_inches='tight')
-            texts[name] = out.getvalue()
-            (folder / f'{name}.svg').write_text(texts[name])
-        plt.close('all')
-    return texts
-
-
 def _layers(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> list[list[str]]:
     """Nodes by depth: each stands one row below the lowest of its inputs."""
-    depth = dict.fromkeys(nodes, 0)
-    for _ in depth:
-        for a, b in edges:
-            depth[b] = max(depth[b], depth[a] + 1)
-    if any(depth[b] <= depth[a] for a, b in edges):
-        raise ValueError('the edges form a cycle, which no drawing from top to bottom can show')
-    rows: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
-    targets: dict[str, list[str]] = {}
+    inputs: dict[str, list[str]] = {n: [] for n in nodes}
+    outputs: dict[str, list[str]] = {n: [] for n in nodes}
     for a, b in edges:
-        targets.setdefault(a, []).append(b)
-    for n in depth:     # an input stands right above the operation that first needs it
-        if depth[n] == 0 and n in targets:
-            depth[n] = min(depth[t] for t in targets[n]) - 1
-        rows[depth[n]].append(n)
+        inputs[b].append(a)
+        outputs[a].append(b)
+    depth: dict[str, int] = {}
+    try:
+        for n in graphlib.TopologicalSorter(inputs).static_order():
+            depth[n] = max((depth[a] + 1 for a in inputs[n]), default=0)
+    except graphlib.CycleError as e:
+        raise ValueError('the edges form a cycle, which no drawing from top to bottom can show') from e
+    rows: list[list[str]] = [[] for _ in depth]
+    for n in inputs:     # an input stands right above the operation that first needs it
+        first = min((depth[b] for b in outputs[n]), default=1) if not inputs[n] else depth[n] + 1
+        rows[first - 1].append(n)
     return [r for r in rows if r]
 
 
-def graph(nodes: dict[str, str], edges: Sequence[tuple[str, str]],
-          marked: Iterable[str] = (), title: str | None = None, axes=None):
+def graph(nodes: dict[str, str], edges: Sequence[tuple[str, str]], marked: Iterable[str] = ()):
     """Draw a graph of operations, data flowing downward.
 
     Args:
         nodes: label of each node by its name.
         edges: pairs ``(from, to)`` of names; the graph has no cycle.
         marked: names of nodes to draw filled, such as inputs and parameters.
-        title: printed above.
 
     Returns:
         The axes.
@@ -271,31 +239,53 @@ def graph(nodes: dict[str, str], edges: Sequence[tuple[str, str]],
     use_svg_display()
     rows = _layers(nodes, edges)
     width = max(len(r) for r in rows)
-    if axes is None:
-        _, axes = plt.subplots(figsize=(max(3.0, 1.5 * width), 0.72 * len(rows) + 0.3 * bool(title)))
+    _, axes = plt.subplots(figsize=(max(3.0, 1.5 * width), 0.72 * len(rows)))
     place: dict[str, tuple[float, float]] = {}
     for y, row in enumerate(rows):
         above = {n: [place[a][0] for a, b in edges if b == n and a in place] for n in row}
         row = sorted(row, key=lambda n: np.mean(above[n]) if above[n] else 0.0)
-        for x, n in enumerate(row):
-            place[n] = (x - (len(row) - 1) / 2, -y)
-    axes.set(xlim=(-width / 2, width / 2), ylim=(-len(rows) + 0.4, 0.6), title=title)
+        place |= {n: (x - (len(row) - 1) / 2, -y) for x, n in enumerate(row)}
+    axes.set(xlim=(-width / 2, width / 2), ylim=(-len(rows) + 0.4, 0.6))
     marked, boxes = set(marked), {}
-
-    def label(text: str) -> str:
-        return '\n'.join(textwrap.fill(line, 16) for line in text.split('\n'))
-
     for n, (x, y) in place.items():
-        boxes[n] = axes.text(
-            x, y, label(nodes[n]), ha='center', va='center', fontsize=9, zorder=3,
-            bbox={'boxstyle': 'round,pad=0.35', 'edgecolor': COLOURS[0], 'linewidth': 1,
-                  'facecolor': '#dbe7f5' if n in marked else 'white'})
+        label = '\n'.join(textwrap.fill(line, 16) for line in nodes[n].split('\n'))
+        boxes[n] = axes.text(x, y, label, ha='center', va='center', fontsize=9, zorder=3, bbox={
+            'boxstyle': 'round,pad=0.35', 'edgecolor': COLOURS[0], 'linewidth': 1,
+            'facecolor': '#dbe7f5' if n in marked else 'white'})
     for a, b in edges:
-        # drawn after the boxes, whose sizes it needs
+        # drawn after the boxes, whose sizes it needs, and around those of the rows that it skips
+        bend = 0.8 if place[a][1] - place[b][1] > 1 else 0
         axes.annotate('', place[b], place[a], zorder=4, arrowprops={
             'arrowstyle': '-|>', 'color': '#555555', 'shrinkA': 0, 'shrinkB': 1,
-            # around the boxes of the rows that it skips
-            'connectionstyle': f'arc3,rad={0.8 if place[a][1] - place[b][1] > 1 else 0}',
+            'connectionstyle': f'arc3,rad={bend}',
             'patchA': boxes[a].get_bbox_patch(), 'patchB': boxes[b].get_bbox_patch()})
     axes.axis('off')
     return axes
+
+
+def symbol_graph(exported: str) -> tuple[dict[str, str], list[tuple[str, str]], list[str]]:
+    """Nodes, edges and inputs of a symbol that MXNet exported, as :func:`graph` takes them.
+
+    Args:
+        exported: the text of a ``…-symbol.json`` file, or of ``symbol.tojson()``.
+    """
+    nodes = json.loads(exported)['nodes']
+    names = [n['name'] for n in nodes]
+    inputs = [n['name'] for n in nodes if n['op'] == 'null']
+    labels = {n['name']: re.sub(r'^_(npi|npx|np)_', '', n['op']) for n in nodes} | {i: i for i in inputs}
+    return labels, [(names[i[0]], n['name']) for n in nodes for i in n['inputs']], inputs
+
+
+def fx_graph(module: Any) -> tuple[dict[str, str], list[tuple[str, str]], list[str]]:
+    """Nodes, edges and inputs of a ``torch.fx.GraphModule``, as :func:`graph` takes them."""
+    labels, edges, inputs = {}, [], []
+    for n in module.graph.nodes:
+        target = n.target
+        if n.op == 'call_module':
+            target = type(module.get_submodule(target)).__name__
+        elif callable(target):
+            target = getattr(target, '__name__', str(target))
+        labels[n.name] = str(n.name if n.op in ('placeholder', 'output') else target)
+        edges += [(a.name, n.name) for a in n.all_input_nodes]
+        inputs += [n.name] * (n.op in ('placeholder', 'get_attr'))
+    return labels, edges, inputs

@@ -10,9 +10,9 @@ import gc
 import math
 import random
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -26,11 +26,10 @@ SAMPLE = 0.0005        # shorter than the slice of time after which a busy neigh
 SYNC_SAMPLE = 0.005    # but long against the filling and draining of a queue that ``sync`` waits for
 WARM = 0.05            # seconds for warming up
 LONGEST = 0.05         # shorter samples are stretched to equal length; longer ones even out
+CLEAN, MOST = 15, 200  # samples of a kernel: so many undisturbed ones, and so many at most
+BLOCKS = 5             # parts of a kernel's samples that give its range
+STEADY = 0.3           # a range wider than this share of the value is not to be trusted
 _order = random.Random()     # its own, so that the reader's random numbers stay as they are
-
-
-class ClockTooCoarse(RuntimeError):
-    """The clock moves in steps that are too large for the samples asked for."""
 
 
 class VariantError(RuntimeError):
@@ -38,10 +37,10 @@ class VariantError(RuntimeError):
 
 
 class Timer:
-    """Record several running times (d2l's ``Timer``, on a monotonic clock).
+    """Record several running times in seconds (d2l's ``Timer``, on a monotonic clock).
 
-    ``sync``, if given, is called before the clock stops, so that work queued in a
-    back end or on a device is counted.
+    ``sync``, if given, is called before the clock stops, so that work queued in a back end or on a
+    device is counted.
     """
 
     def __init__(self, sync: Callable[[], Any] | None = None) -> None:
@@ -61,38 +60,31 @@ class Timer:
         return self.times[-1]
 
     def avg(self) -> float:
-        """Mean of the recorded times, in seconds."""
-        return sum(self.times) / len(self.times)
+        """Mean of the recorded times."""
+        return self.sum() / len(self.times)
 
     def sum(self) -> float:
-        """Sum of the recorded times, in seconds."""
+        """Sum of the recorded times."""
         return sum(self.times)
 
     def cumsum(self) -> list[float]:
-        """Running sum of the recorded times, in seconds."""
+        """Running sum of the recorded times."""
         return np.cumsum(self.times).tolist()
 
 
-class Benchmark:
+@contextlib.contextmanager
+def Benchmark(description: str = 'Done', sync: Callable[[], Any] | None = None) -> Iterator[None]:
     """Print the wall-clock time of a ``with`` block (d2l's ``Benchmark``).
 
     Shows one run. What the book claims is measured with :func:`ratio` instead.
     """
-
-    def __init__(self, description: str = 'Done', sync: Callable[[], Any] | None = None) -> None:
-        self.description, self.sync = description, sync
-
-    def __enter__(self) -> 'Benchmark':
-        self.timer = Timer(self.sync)
-        return self
-
-    def __exit__(self, kind: type | None, *_: Any) -> None:
-        if kind is None:
-            print(f'{self.description}: {measured(self.timer.stop(), "s")}')
+    timer = Timer(sync)
+    yield
+    print(f'{description}: {measured(timer.stop(), "s")}')
 
 
 class Accumulator:
-    """Sums over ``n`` variables (d2l's ``Accumulator``)."""
+    """Sums over ``n`` variables, in ``data`` (d2l's ``Accumulator``)."""
 
     def __init__(self, n: int) -> None:
         self.data = [0.0] * n
@@ -144,16 +136,15 @@ def overlap(events: list[Event], a: str, b: str) -> float:
 def critical_path(events: list[Event], slack: float = 1e-3) -> list[Event]:
     """The chain of events that the end of the last one had to wait for, first to last.
 
-    Going back from the event that ends last, each is preceded by the event that ended last
-    before it started, on whatever lane (give or take ``slack`` seconds): in a trace where lanes
-    start what is ready, that is what it waited for.
+    Going back from the event that ends last, each is preceded by the one that ended last before it
+    started, on whatever lane (give or take ``slack`` seconds): where lanes start what is ready, that
+    is what it waited for.
     """
     path = [max(events, key=lambda e: e.end)]
-    while True:
-        before = [e for e in events if e.end <= path[-1].start + slack and e.start < path[-1].start]
-        if not before:
-            return path[::-1]
+    while before := [e for e in events
+                     if e.end <= path[-1].start + slack and e.start < path[-1].start]:
         path.append(max(before, key=lambda e: e.end))
+    return path[::-1]
 
 
 def show_seconds(t: float) -> str:
@@ -172,14 +163,15 @@ def show_figure(x: float) -> str:
     return f'{x:,.{digits}f}'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
-    """A figure that was measured repeatedly: median, and an interval that covers it.
+    """A figure that was measured repeatedly: its value, and an interval that covers it.
 
     ``values`` is how many measurements there were, ``set_aside`` how many stretches of time did not
     count because a condition did not hold meanwhile, and ``reason`` the last one's reason.
     """
 
+    unit: ClassVar[str] = ''
     value: float
     low: float
     high: float
@@ -188,33 +180,35 @@ class Figure:
     set_aside: int = 0
     reason: str = ''
 
+    @property
+    def steady(self) -> bool:
+        """Whether the interval is narrow enough to trust the value: 30% of it at most."""
+        return self.high - self.low <= STEADY * self.value
+
+    def __truediv__(self, parts: float) -> Self:
+        """The figure of one of so many equal parts."""
+        return replace(self, value=self.value / parts, low=self.low / parts, high=self.high / parts)
+
     def __str__(self) -> str:
-        return f'{show_figure(self.value)} ({show_figure(self.low)}–{show_figure(self.high)})'
+        show = show_seconds if self.unit == 's' else show_figure
+        return f'{measured(self.value, self.unit)} ({show(self.low)}–{show(self.high)})'
 
     __repr__ = __str__
 
 
-@dataclass(frozen=True)
 class Time(Figure):
-    """Time per call in seconds."""
+    """Time per call or per operation, in seconds."""
 
-    def __str__(self) -> str:
-        return f'{measured(self.value, "s")} ({show_seconds(self.low)}–{show_seconds(self.high)})'
-
-    __repr__ = __str__
+    unit = 's'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ratio(Figure):
     """``slow`` ÷ ``fast`` in time per call; ``slow`` and ``fast`` are medians in seconds."""
 
+    unit = '×'
     slow: float = math.nan
     fast: float = math.nan
-
-    def __str__(self) -> str:
-        return f'{measured(self.value, "×")} ({show_figure(self.low)}–{show_figure(self.high)})'
-
-    __repr__ = __str__
 
 
 def measured(x: float, unit: str = '', form: str = '') -> str:
@@ -244,6 +238,12 @@ def _dependence(x: np.ndarray) -> float:
     return math.sqrt((1 + r) / (1 - r))
 
 
+def _range(values: list[float], parts: int, choose: Callable = np.median) -> tuple[float, float]:
+    """The least and the greatest of what ``choose`` makes of each part of the values."""
+    found = [float(choose(p)) for p in np.array_split(values, min(parts, len(values)))]
+    return min(found), max(found)
+
+
 def interval(values: list[float]) -> tuple[float, float, float]:
     """Median of measurements in the order in which they were taken, and an interval around it.
 
@@ -263,8 +263,8 @@ def interval(values: list[float]) -> tuple[float, float, float]:
     value = float(np.median(values)) if len(values) else math.nan
     if len(values) < FEWEST:
         return value, -math.inf, math.inf
-    parts = [float(np.median(p)) for p in np.array_split(values, min(STRETCHES, len(values)))]
-    low, high = min(*parts, value), max(*parts, value)
+    low, high = _range(values, STRETCHES)
+    low, high = min(low, value), max(high, value)
     if len(values) < 5 * STRETCHES:
         wider = _dependence(np.asarray(values, float))
         if low > 0:         # by factors: a ratio's interval does not reach below zero
@@ -276,7 +276,7 @@ def interval(values: list[float]) -> tuple[float, float, float]:
 
 
 @contextlib.contextmanager
-def _no_gc():
+def _no_gc() -> Iterator[None]:
     """Keep Python's garbage collector out of the samples."""
     was = gc.isenabled()
     gc.disable()
@@ -285,17 +285,6 @@ def _no_gc():
     finally:
         if was:
             gc.enable()
-
-
-def _tick(now: Callable[[], float]) -> float:
-    """The smallest step, in seconds, that the clock was seen to make."""
-    steps = []
-    for _ in range(5):
-        start = last = now()
-        while last == start:
-            last = now()
-        steps.append(last - start)
-    return min(steps)
 
 
 def _sample(f: Callable[[], Any], calls: int, sync: Callable[[], Any] | None,
@@ -339,18 +328,26 @@ def _counts(times: list[float], sample: float) -> list[int]:
     return [max(n, round(length / t)) for n, t in zip(least, times, strict=True)]
 
 
+def _doubled(seconds: Callable[[int], float], least: float, n: int = 1) -> tuple[int, float]:
+    """How many operations, doubled from ``n``, take ``least`` seconds, and how long they take.
+
+    Takes the shorter of two times, since a busy neighbour interrupts the other.
+    """
+    while (t := min(seconds(n), seconds(n))) < least:
+        n *= 2
+        if n > 2 ** 50:
+            raise ValueError('the kernel takes no time: does it do n operations?')
+    return n, t
+
+
 def _calibrate(variants: list[Callable[[], Any]], sync: Callable[[], Any] | None,
                now: Callable[[], float], sample: float) -> list[int]:
     """Calls per sample of each variant; it warms up on the way.
 
     Takes the least of many short loops, since a busy neighbour interrupts the others.
     """
-    times = []
-    for f in variants:
-        n = 1
-        while (t := min([_sample(f, n, sync, now) for _ in range(2)])) * n < sample / 4:
-            n *= 2
-        times.append(t)
+    doubled = [_doubled(lambda n, f=f: n * _sample(f, n, sync, now), sample / 4) for f in variants]
+    times = [t / n for n, t in doubled]
     for _ in range(2):      # the second time with loops that are about equally long
         if max(times) < LONGEST:
             calls, rounds, end = _counts(times, sample / 4), [], time.perf_counter() + WARM / 2
@@ -364,13 +361,16 @@ def _clock(clock: str, sample: float | None, sync: Any) -> tuple[Callable[[], fl
     """The clock's function, and the length of a sample, for which it must be fine enough."""
     if clock not in CLOCKS:
         raise ValueError(f"clock must be one of {sorted(CLOCKS)}, not {clock!r}")
-    sample = sample or (SYNC_SAMPLE if sync else SAMPLE)
-    now = CLOCKS[clock]
-    tick = _tick(now)
-    if tick * 100 > sample:
-        raise ClockTooCoarse(
-            f'the {clock} clock moves in steps of {show_seconds(tick)}: too coarse for samples of '
-            f"{show_seconds(sample)}. Use clock='wall' or sample={100 * tick:.2g}.")
+    sample, now, steps = sample or (SYNC_SAMPLE if sync else SAMPLE), CLOCKS[clock], []
+    for _ in range(5):
+        start = last = now()
+        while last == start:
+            last = now()
+        steps.append(last - start)
+    if (step := min(steps)) * 100 > sample:
+        raise ValueError(
+            f'the {clock} clock moves in steps of {show_seconds(step)}: too coarse for samples of '
+            f"{show_seconds(sample)}. Use clock='wall' or sample={100 * step:.2g}.")
     return now, sample
 
 
@@ -389,6 +389,9 @@ def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, cloc
 
     Returns:
         A :class:`Time`; at least ten samples, however small the budget.
+
+    Raises:
+        ValueError: there is no such clock, or it moves in too large steps for such samples.
     """
     now, sample = _clock(clock, sample, sync)
     f()
@@ -399,6 +402,61 @@ def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, cloc
         while len(times) < STRETCHES or time.perf_counter() < began + budget:
             times += _round([f], calls, sync, now)
     return Time(*interval(times), len(times), time.perf_counter() - began)
+
+
+def _interruptions() -> int:
+    """How often the system took the core from this thread; always 0 where it does not count them."""
+    with contextlib.suppress(ImportError, AttributeError):
+        import resource
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+    return 0
+
+
+def figure(times: list[float], pick: str = 'least') -> Time:
+    """The least or the median of times per operation, in the order in which they were taken.
+
+    ``low`` and ``high`` are the lowest and the highest that a fifth of them gave; it takes one at least.
+
+    Args:
+        pick: ``'least'`` for what the core does alone: whatever disturbs, only adds. ``'median'``
+            for memory, other cores and devices, where the least is a lucky case: a line that
+            was still cached, two threads that missed each other.
+    """
+    choose = {'least': np.min, 'median': np.median}[pick]
+    return Time(float(choose(times)), *_range(times, BLOCKS, choose), len(times))
+
+
+def sample(kernel: Callable[[int], Any], pick: str = 'least', *, budget: float = 0.1,
+           length: float = 0.002, first: int = 64) -> Time:
+    """Time per operation of ``kernel(n)``, which does ``n`` operations: see :func:`figure`.
+
+    Samples during which the system gave the core to somebody else are dropped. There are at least 15,
+    then as many as fit into ``budget`` seconds, up to 200.
+
+    Args:
+        length: of a sample in seconds: long against the clock, short against the slices of busy
+            neighbours.
+        first: the number of operations to begin the search for the length with.
+
+    Raises:
+        ValueError: a thousand million million operations take less than that.
+    """
+    def timed(n: int) -> float:
+        return _sample(lambda: kernel(n), 1, None, time.perf_counter)
+
+    kernel(first)                          # compiles, and warms up
+    n, t = _doubled(timed, length / 4, first)
+    n = max(1, round(n * length / t))
+    clean, taken, end = [], [], time.perf_counter() + budget
+    with _no_gc():
+        while len(taken) < MOST and (len(clean) < CLEAN or time.perf_counter() < end):
+            before = _interruptions()
+            taken.append(timed(n) / n)
+            if _interruptions() == before:
+                clean.append(taken[-1])
+            elif len(taken) >= 4 * CLEAN and time.perf_counter() > end:
+                break
+    return figure(clean if len(clean) >= BLOCKS else taken, pick)
 
 
 def arrays(x: Any) -> list[np.ndarray]:
@@ -417,32 +475,31 @@ def arrays(x: Any) -> list[np.ndarray]:
 
 def gap(a: Any, b: Any) -> float:
     """The largest difference between the numbers in ``a`` and ``b``, on whatever devices they are."""
-    return max(float(np.max(np.abs(x - y), initial=0))
+    return max(float(np.max(np.abs(np.subtract(x, y, dtype=np.result_type(x, y, float))), initial=0))
                for x, y in zip(arrays(a), arrays(b), strict=True))
 
 
 def check_agreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> None:
     """Raise :class:`VariantError` unless ``a`` and ``b`` hold the same numbers."""
     xs, ys = arrays(a), arrays(b)
-    hint = 'A faster wrong answer is no speed-up; pass agree=False if they are meant to differ.'
-    if [x.shape for x in xs] != [y.shape for y in ys]:
-        raise VariantError(f'the variants return different shapes: {[x.shape for x in xs]} and '
-                           f'{[y.shape for y in ys]}. {hint}')
-    for x, y in zip(xs, ys, strict=True):
-        if x.dtype.kind not in 'biufc' or y.dtype.kind not in 'biufc':
-            raise VariantError(f'the variants return {x.dtype} and {y.dtype}, which are no numbers: '
-                               'let them return arrays or nothing, or pass agree=False.')
-        if not np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=True):
-            gap = np.abs(np.subtract(x, y, dtype=np.result_type(x, y, float)))
-            raise VariantError(f'the variants compute different numbers: they differ by up to '
-                               f'{np.max(gap):.3g}. {hint}')
+    why, shapes = '', [[z.shape for z in zs] for zs in (xs, ys)]
+    if shapes[0] != shapes[1]:
+        why = f'return different shapes: {shapes[0]} and {shapes[1]}'
+    elif strange := [z.dtype for z in (*xs, *ys) if z.dtype.kind not in 'biufc']:
+        why = f'return {strange[0]}, which are no numbers: let them return arrays or nothing'
+    elif not all(np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
+                 for x, y in zip(xs, ys, strict=True)):
+        why = f'compute different numbers: they differ by up to {gap(xs, ys):.3g}'
+    if why:
+        raise VariantError(f'the variants {why}. A faster wrong answer is no speed-up; pass agree=False '
+                           'if they are meant to differ.')
 
 
-def _first_call(name: str, f: Callable[[], Any]) -> Any:
+def _call(what: str, f: Callable[[], Any]) -> Any:
     try:
         return f()
     except Exception as e:
-        raise VariantError(f"the variant '{name}' raised {type(e).__name__}: {e}. "
+        raise VariantError(f'{what} raised {type(e).__name__}: {e}. '
                            'Call it alone to find out why.') from e
 
 
@@ -497,11 +554,7 @@ def repeat(f: Callable[[], float], *, above: float | None = None, below: float |
         VariantError: ``f`` raised, or did not return a finite number.
     """
     def take() -> float:
-        try:
-            x = float(f())
-        except Exception as e:
-            raise VariantError(f'what measures the figure raised {type(e).__name__}: {e}. '
-                               'Call it alone to find out why.') from e
+        x = _call('what measures the figure', lambda: float(f()))
         if not math.isfinite(x):
             raise VariantError(f'what measures the figure returned {x}, which is no figure')
         return x
@@ -530,10 +583,10 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
 
     Raises:
         VariantError: a variant raised, or the variants compute different numbers.
-        ClockTooCoarse: see :func:`measure`.
+        ValueError: see :func:`measure`.
     """
     now, sample = _clock(clock, sample, sync)
-    results = _first_call('slow', slow), _first_call('fast', fast)
+    results = _call("the variant 'slow'", slow), _call("the variant 'fast'", fast)
     if agree:
         check_agreement(*results)
     del results
@@ -551,20 +604,3 @@ def bound_side(low: float, high: float, above: float | None, below: float | None
     if below is not None:
         return (high < below) - (low > below)
     return 0
-
-
-def processor_time(f: Callable[[], Any], calls: int = 3, sync: Callable[[], Any] | None = None) -> float:
-    """Seconds that all cores together spend on a call of ``f``, in any thread of this process.
-
-    Waiting does not count, so neighbours disturb it little.
-
-    Args:
-        sync: called before and after, so that queued work counts where it belongs.
-    """
-    wait = sync or (lambda: None)
-    wait()
-    begin = time.process_time()
-    for _ in range(calls):
-        f()
-    wait()
-    return (time.process_time() - begin) / calls

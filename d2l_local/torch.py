@@ -13,33 +13,14 @@ except ImportError as e:
                       '"make book" does, or read the MXNet notebooks.') from e
 
 from d2l_local import claims, timing
-from d2l_local.data import digits
-from d2l_local.machine import (
-    compiler,
-    describe,
-    free_memory,
-    machine,
-    matrix_side,
-    no_free_cores,
-    run_child,
-)
-from d2l_local.plotting import (
-    Animator,
-    graph,
-    plot,
-    progress,
-    set_axes,
-    set_figsize,
-    timeline,
-    use_svg_display,
-)
-from d2l_local.ranks import rank_device, ranks, run_ranks
-from d2l_local.timing import Accumulator, critical_path, gap, measured, overlap, show_seconds
+from d2l_local.plotting import Animator, plot, set_axes, set_figsize, timeline, use_svg_display
+from d2l_local.processes.ranks import ranks
+from d2l_local.timing import Accumulator, measured, overlap
 from d2l_local.torch_training import (
     Residual,
     accuracy,
     evaluate_accuracy_gpu,
-    load_data_digits,
+    load_data,
     load_data_fashion_mnist,
     resnet18,
     sgd,
@@ -47,13 +28,11 @@ from d2l_local.torch_training import (
 )
 from d2l_local.virtual import VirtualDevice, put
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim',
-           'compiler', 'critical_path', 'describe', 'devices', 'digits', 'evaluate_accuracy_gpu',
-           'free_memory', 'fx_graph', 'gap', 'graph', 'load_data_digits', 'load_data_fashion_mnist',
-           'machine', 'matrix_side', 'measure', 'measured', 'no_free_cores', 'num_gpus', 'overlap',
-           'plot', 'profile', 'progress', 'put', 'rank_device', 'ranks', 'ratio', 'resnet18',
-           'run_child', 'run_ranks', 'set_axes', 'set_figsize', 'sgd', 'show_seconds', 'split_batch',
-           'synchronize', 'timeline', 'try_all_gpus', 'try_gpu', 'use_svg_display']
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'devices',
+           'evaluate_accuracy_gpu', 'load_data', 'load_data_fashion_mnist', 'measure', 'measured',
+           'num_gpus', 'overlap', 'plot', 'profile', 'put', 'ranks', 'ratio', 'resnet18', 'set_axes',
+           'set_figsize', 'sgd', 'split_batch', 'synchronize', 'timeline', 'try_all_gpus', 'try_gpu',
+           'use_svg_display']
 
 
 def synchronize(device: torch.device | VirtualDevice | None = None) -> None:
@@ -161,18 +140,3 @@ def try_gpu(i: int = 0) -> torch.device:
 def try_all_gpus() -> list[torch.device]:
     """All GPUs, or ``[cpu]`` if there is none (d2l 1.0.3 returns an empty list then)."""
     return [try_gpu(i) for i in range(num_gpus())] or [torch.device('cpu')]
-
-
-def fx_graph(module: torch.fx.GraphModule) -> tuple[dict[str, str], list[tuple[str, str]], list[str]]:
-    """Nodes, edges and inputs of an FX graph, as :func:`graph` takes them."""
-    labels, edges, inputs = {}, [], []
-    for n in module.graph.nodes:
-        target = n.target
-        if n.op == 'call_module':
-            target = type(module.get_submodule(target)).__name__
-        elif callable(target):
-            target = getattr(target, '__name__', str(target))
-        labels[n.name] = str(n.name if n.op in ('placeholder', 'output') else target)
-        edges += [(a.name, n.name) for a in n.all_input_nodes]
-        inputs += [n.name] * (n.op in ('placeholder', 'get_attr'))
-    return labels, edges, inputs

@@ -3,38 +3,29 @@
 Use it through :mod:`d2l_local.torch`.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
-import numpy
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 from d2l_local import data
-from d2l_local.data import digits
 from d2l_local.timing import Accumulator
 from d2l_local.virtual import VirtualDevice, put
 
+Iterators = tuple[DataLoader, DataLoader]
 
-def split_batch(X: torch.Tensor, y: torch.Tensor,
-                devices: Sequence[torch.device | VirtualDevice]) -> tuple[list, list]:
-    """Split a batch over devices: device ``i`` gets the ``i``-th part, in order.
 
-    Args:
-        X, y: examples and labels, of shapes ``(n, …)``; ``n`` a multiple of the number of devices.
+def split_batch(X: torch.Tensor, y: torch.Tensor, devices: Sequence[torch.device | VirtualDevice],
+                even: bool = True) -> tuple[list, list]:
+    """Split examples and labels over devices: :func:`d2l_local.data.shares` says how.
 
     Returns:
         Two lists of tensors, the parts of ``X`` and of ``y``.
-
-    Raises:
-        ValueError: the batch cannot be split evenly.
     """
-    n, k = len(X), len(devices)
-    if not k or len(y) != n or n < k or n % k:
-        raise ValueError(f'{n} examples and {len(y)} labels cannot be split evenly over {k} devices: '
-                         'make the batch a multiple of their number (drop_last=True)')
-    return tuple([put(part, d) for part, d in zip(z.chunk(k), devices, strict=True)] for z in (X, y))
+    shares = data.shares(len(X), len(y), devices, even)
+    return tuple([put(z[part], d) for part, d in shares] for z in (X, y))
 
 
 def sgd(params: Iterable[torch.Tensor], lr: float, batch_size: int) -> None:
@@ -81,29 +72,31 @@ def evaluate_accuracy_gpu(net: Callable, data_iter: Iterable,
     return right[0] / right[1]
 
 
-def load_data_digits(batch_size: int, size: int = 28) -> tuple[DataLoader, DataLoader]:
-    """Iterators over the digits, for training (shuffled) and testing; see :func:`digits`.
-
-    Labels are int64, as ``cross_entropy`` wants them.
-    """
-    train, test = (TensorDataset(torch.from_numpy(x), torch.from_numpy(y).long())
-                   for x, y in digits(size))
-    return DataLoader(train, batch_size, shuffle=True), DataLoader(test, batch_size)
-
-
-def load_data_fashion_mnist(batch_size: int, resize: int | None = None) -> tuple[DataLoader, DataLoader]:
-    """Iterators over Fashion-MNIST, for training (shuffled) and testing.
-
-    Batches are float32 in [0, 1] of shape ``(n, 1, 28, 28)``, or of side ``resize``, and int64
-    labels. See :func:`d2l_local.data.fashion_mnist`, also for what it raises without a network.
-    """
+def _iterators(parts: tuple, batch_size: int, resize: int | None = None) -> Iterators:
+    """Iterators over ``(images, labels)`` for training (shuffled) and for testing."""
     def batch(examples: list) -> tuple[torch.Tensor, torch.Tensor]:
-        images, labels = zip(*examples, strict=True)
-        return (torch.from_numpy(data.resize(numpy.stack(images), resize)),
-                torch.tensor([int(y) for y in labels]))
-    train, test = (list(zip(*part, strict=True)) for part in data.fashion_mnist())
+        images, labels = map(torch.from_numpy, data.batch(examples, resize))
+        return images, labels.long()       # as cross_entropy wants them
+    train, test = (list(zip(*part, strict=True)) for part in parts)
     return (DataLoader(train, batch_size, shuffle=True, collate_fn=batch),
             DataLoader(test, batch_size, collate_fn=batch))
+
+
+def load_data(batch_size: int, size: int = 28) -> Iterators:
+    """Iterators over the digits for training (shuffled) and testing, or over Fashion-MNIST where the
+    environment has ``D2L_DATA=fashion_mnist``.
+
+    Batches are float32 in [0, 1] of shape ``(n, 1, size, size)``, and int64 labels.
+    """
+    return _iterators(data.load_arrays(size), batch_size)
+
+
+def load_data_fashion_mnist(batch_size: int, resize: int | None = None) -> Iterators:
+    """Iterators over Fashion-MNIST, as :func:`load_data`, in 28 pixels or ``resize`` a side.
+
+    :func:`d2l_local.data.fashion_mnist` says what it raises without a network.
+    """
+    return _iterators(data.fashion_mnist(), batch_size, resize)
 
 
 class Residual(nn.Module):
@@ -123,15 +116,11 @@ class Residual(nn.Module):
     def __init__(self, num_channels: int, use_1x1conv: bool = False, strides: int = 1,
                  in_channels: int | None = None) -> None:
         super().__init__()
-
-        def conv(size: int, padding: int, **how: Any) -> nn.Module:
-            if in_channels is None:
-                return nn.LazyConv2d(num_channels, size, strides, padding, **how)
-            return nn.Conv2d(in_channels, num_channels, size, strides, padding, **how)
+        conv = nn.LazyConv2d if in_channels is None else functools.partial(nn.Conv2d, in_channels)
         self.main = nn.Sequential(
-            conv(3, 1, bias=False), nn.BatchNorm2d(num_channels), nn.ReLU(),
+            conv(num_channels, 3, strides, 1, bias=False), nn.BatchNorm2d(num_channels), nn.ReLU(),
             nn.Conv2d(num_channels, num_channels, 3, 1, 1, bias=False), nn.BatchNorm2d(num_channels))
-        self.around = conv(1, 0) if use_1x1conv else nn.Identity()
+        self.around = conv(num_channels, 1, strides) if use_1x1conv else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(self.main(x) + self.around(x))
@@ -143,12 +132,12 @@ def resnet18(num_classes: int, in_channels: int = 1, width: int = 64) -> nn.Sequ
     Args:
         width: channels of the first stage; each of the three later ones doubles them.
     """
-    layers = []
+    blocks, before = [], width
     for stage in range(4):
-        inputs, outputs = width * 2 ** max(0, stage - 1), width * 2 ** stage
-        first = stage == 0
-        layers += [Residual(outputs, not first, 1 if first else 2, inputs),
-                   Residual(outputs, in_channels=outputs)]
+        channels = width << stage
+        blocks += [Residual(channels, stage > 0, 1 + (stage > 0), before),
+                   Residual(channels, in_channels=channels)]
+        before = channels
     return nn.Sequential(
-        nn.Conv2d(in_channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(), *layers,
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8 * width, num_classes))
+        nn.Conv2d(in_channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(), *blocks,
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, num_classes))

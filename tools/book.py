@@ -7,6 +7,7 @@ only if its code, the helpers that it imports, or the machine changed.
 """
 
 import argparse
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -15,36 +16,8 @@ import filelock
 import nbformat
 
 from tools import ledgers, notebooks, pages
-from tools.notebooks import EXECUTED, FRAMEWORKS, ROOT
+from tools.notebooks import FRAMEWORKS, ROOT
 from tools.pages import BUILD
-
-
-def latest(path: Path) -> tuple[nbformat.NotebookNode, bool]:
-    """A notebook with the outputs of its last run here, if that is still valid; else as it is stored.
-
-    Returns:
-        The notebook, and whether its outputs are from a run here.
-    """
-    nb, kept = nbformat.read(path, as_version=4), EXECUTED / path.relative_to(ROOT)
-    if not kept.exists() or notebooks.missing(notebooks.framework(path)):
-        return nb, False
-    done = nbformat.read(kept, as_version=4)
-    if done.metadata.get('key') != notebooks.key(path, nb):
-        return nb, False
-    # The prose may have changed since; the code is the same, or the key would differ.
-    ours, theirs = ([c for c in n.cells if c.cell_type == 'code'] for n in (nb, done))
-    for cell, new in zip(ours, theirs, strict=True):
-        cell.outputs, cell.execution_count = new.outputs, new.execution_count
-    return nb, True
-
-
-def run(path: Path, label: str) -> nbformat.NotebookNode:
-    """Run a notebook here and keep the run."""
-    done = notebooks.normalise(notebooks.execute(path, label))
-    kept = EXECUTED / path.relative_to(ROOT)
-    done.metadata['key'] = notebooks.key(path, nbformat.read(path, as_version=4))
-    notebooks.write(kept, done)
-    return latest(path)[0]
 
 
 def left(began: float, done: int, all: int) -> str:
@@ -67,7 +40,7 @@ def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> str
     source, index = BUILD / ('src-stored' if stored else 'src'), html / 'index.html'
     shown, old = {}, set()
     for path in paths:
-        nb, here = (nbformat.read(path, as_version=4), False) if stored else latest(path)
+        nb, here = (nbformat.read(path, as_version=4), False) if stored else notebooks.latest(path)
         shown[path] = nb
         old |= set() if here else {path}
     todo = [p for p in paths if p in old and not stored and topic(p) in (topics or [topic(p)])
@@ -84,7 +57,7 @@ def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> str
     began, failures = time.perf_counter(), []
     for i, path in enumerate(todo):
         try:
-            shown[path] = run(path, f'[{i + 1}/{len(todo)}{left(began, i, len(todo))}] ')
+            shown[path] = notebooks.keep(path, f'[{i + 1}/{len(todo)}{left(began, i, len(todo))}] ')
             old.remove(path)
         except notebooks.CellFailed as e:
             failures.append(str(e))
@@ -131,7 +104,10 @@ if __name__ == '__main__':
     except filelock.Timeout:
         sys.exit('Another make book runs in this folder: wait for its end, or stop it with Ctrl-C.')
     except OSError as e:
-        sys.exit(f'{e.filename or "a file"}: {e.strerror}. The pages are as they were; what was '
-                 'measured is kept. Mend that, and make book goes on.')
+        # a shutil.Error lists all files that could not be copied, each with the reason
+        copied = isinstance(e, shutil.Error)
+        why = e.args[0][0][2] if copied else f'{e.filename or "a file"}: {e.strerror}'
+        sys.exit(f'{why}. The pages are as they were; what was measured is kept. Mend that, and make '
+                 'book goes on.')
     except KeyboardInterrupt:
         sys.exit('\ninterrupted: what ran to its end is kept, the pages are whole; make book goes on')

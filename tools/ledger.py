@@ -10,8 +10,8 @@ from pathlib import Path
 import nbformat
 
 from d2l_local import machine, timing
-from d2l_local.claims import MARKS, METADATA_KEY, VERDICTS
-from tools import prose
+from d2l_local.claims import MARKS, VERDICTS
+from tools import ledgers, prose
 from tools.ledgers import Ledger
 from tools.notebooks import ROOT
 
@@ -41,9 +41,7 @@ def page_name(path: Path, root: Path = ROOT) -> str:
 
 def collect(nb: nbformat.NotebookNode, page: str, stored: bool) -> list[Entry]:
     """The claims in the outputs of a notebook."""
-    return [Entry(dict(out.metadata[METADATA_KEY]), page, stored)
-            for cell in nb.cells if cell.cell_type == 'code'
-            for out in cell.outputs if METADATA_KEY in out.get('metadata', {})]
+    return [Entry(c, page, stored) for c in ledgers.claims_of(nb)]
 
 
 def machines(entries: list[Entry]) -> str:

@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean, median
 
@@ -62,6 +63,13 @@ class Ledger:
         """This machine's entry for a claim with the same id and the same bound, if it has one."""
         old = self.claims.get(claim['id'])
         return old if old and old['bound'] == claim['bound'] else None
+
+    @cached_property
+    def typical(self) -> float:
+        """The typical standard deviation of the logarithms of a claim's medians between runs."""
+        found = [math.sqrt(_variance([math.log(x) for x in c['runs']])) for c in self.claims.values()
+                 if len(c['runs']) > 1 and min(c['runs']) > 0]
+        return median(found) if found else math.log(timing.BETWEEN)
 
 
 def kind(m: dict) -> str:
@@ -166,13 +174,6 @@ def _variance(x: list[float]) -> float:
     return sum((v - mean) ** 2 for v in x) / (len(x) - 1)
 
 
-def typical_spread(ledger: Ledger) -> float:
-    """The typical standard deviation of the logarithms of a claim's medians between runs."""
-    found = [math.sqrt(_variance([math.log(x) for x in c['runs']])) for c in ledger.claims.values()
-             if len(c['runs']) > 1 and min(c['runs']) > 0]
-    return median(found) if found else math.log(timing.BETWEEN)
-
-
 def published(claim: dict, typical: float) -> tuple[float, float] | None:
     """The interval to show beside a claim's figure: within a run, and between runs. None without one."""
     if claim['low'] is None:
@@ -186,11 +187,11 @@ def published(claim: dict, typical: float) -> tuple[float, float] | None:
 
 def covered(claims: Iterable[dict], ledger: Ledger) -> tuple[int, int, int]:
     """Of a new run's medians: how many lie in the intervals within a run, in the published ones; all."""
-    typical, within, between, n = typical_spread(ledger), 0, 0, 0
+    within, between, n = 0, 0, 0
     for c in claims:
         old = ledger.same(c)
         if old and c['value'] is not None and old['low'] is not None:
-            low, high = published(old, typical)
+            low, high = published(old, ledger.typical)
             within += old['low'] <= c['value'] <= old['high']
             between += low <= c['value'] <= high
             n += 1

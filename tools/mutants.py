@@ -17,12 +17,11 @@ from pathlib import Path
 
 import nbformat
 
-from d2l_local import claims
 from tools import ledgers, notebooks, prose
+from tools.mutating import FAULTS
 from tools.notebooks import ROOT
 
 PLANTED = ROOT / 'tests' / 'mutants'
-PAIRS = claims.MUTANTS    # the faults of a pair
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,8 @@ def with_fault(m: Mutant) -> nbformat.NotebookNode:
     Raises:
         ValueError: the text to replace does not stand in exactly one cell, or nobody makes the claim.
     """
-    nb = nbformat.read(ROOT / m.notebook, as_version=4)
+    nb = nbformat.NotebookNode(notebooks.read(ROOT / m.notebook))
+    nb.cells = [nbformat.NotebookNode(c) for c in nb.cells]
     code = [c for c in nb.cells if c.cell_type == 'code']
     hits = [c for c in code if m.old in c.source]
     if len(hits) != 1:
@@ -82,7 +82,7 @@ def try_planted(m: Mutant, label: str = '') -> str:
 
 
 def try_pairs(path: Path, label: str = '') -> dict[str, list[str]]:
-    """The verdicts on each of a notebook's ratios with the pair mutated, in the order of ``PAIRS``."""
+    """The verdicts on each of a notebook's ratios with the pair mutated, in the order of ``FAULTS``."""
     found: dict[str, list[str]] = {}
     for c in execute(nbformat.read(path, as_version=4), path, 'pairs()', label):
         found.setdefault(c['id'], []).append(c['verdict'])
@@ -116,7 +116,7 @@ def main() -> int:
     try:
         for i, path in enumerate(paths if args.only != 'planted' else [], 1):
             for id, verdicts in try_pairs(path, f'[pairs {i}/{len(paths)}] ').items():
-                found += [(kind, id, v, '') for kind, v in zip(PAIRS, verdicts, strict=True)]
+                found += [(kind, id, v, '') for kind, v in zip(FAULTS, verdicts, strict=True)]
         todo = [m for m in planted() if ROOT / m.notebook in paths and args.only != 'pairs']
         for i, m in enumerate(todo, 1):
             found.append(('planted', m.claim, try_planted(m, f'[planted {i}/{len(todo)}] '), m.what))

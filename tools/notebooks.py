@@ -76,23 +76,35 @@ def tree(code: str) -> ast.Module:
     return ast.parse(re.sub(r'(?m)^[%!].*$', 'pass', code))
 
 
-def imported(code: str) -> set[Path]:
-    """The helper modules that code names, in imports or in text that starts a program."""
-    names = set(re.findall(rf'\b{HELPERS}(?:\.\w+)*', code))
-    for found in ast.walk(tree(code)):
-        if isinstance(found, ast.ImportFrom) and (found.module or '').split('.')[0] == HELPERS:
-            names |= {f'{found.module}.{alias.name}' for alias in found.names}
-    places = [ROOT.joinpath(*n.split('.')) for name in names for n in (name, name.rpartition('.')[0])]
+def imported(code: str, folder: Path | None = None) -> set[Path]:
+    """The helper modules that code names, in imports or in text that starts a program.
+
+    They lie in the book's package or in a package of ``folder``, which is a topic's own.
+    """
+    packages = {p.parent.name: p.parent.parent for p in folder.glob('*/__init__.py')} if folder else {}
+    packages[HELPERS] = ROOT
+    nodes = list(ast.walk(tree(code)))
+    inert = [n.value for n in nodes if isinstance(n, ast.Expr)]          # docstrings start nothing
+    names = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
+    names |= {f'{n.module}.{a.name}' for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
+    for n in nodes:
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and n not in inert:
+            names |= set(re.findall(rf'\b(?:{"|".join(packages)})(?:\.\w+)*', n.value))
+            for module, found in re.findall(r'\bfrom ([\w.]+) import (\w+(?:, *\w+)*)', n.value):
+                names |= {f'{module}.{name}' for name in re.split(', *', found)}
+    paths = [name.split('.') for name in names if name.split('.')[0] in packages]
+    places = [packages[p[0]].joinpath(*p[:k]) for p in paths for k in range(1, len(p) + 1)]
     return {f for p in places for f in (p.with_suffix('.py'), p / '__init__.py') if f.is_file()}
 
 
 @cache
 def closure(module: Path) -> frozenset[Path]:
     """A helper module and all that it imports in turn."""
+    folder = next(p for p in module.parents if not (p / '__init__.py').exists())
     found, todo = set(), {module}
     while todo:
         found.add(now := todo.pop())
-        todo |= imported(now.read_text()) - found
+        todo |= imported(now.read_text(), folder) - found
     return frozenset(found)
 
 
@@ -105,11 +117,21 @@ def meaning(module: Path) -> str:
 def key(path: Path, nb: nbformat.NotebookNode) -> str:
     """Changes when a run could give something else: code, the helpers that it imports, machine."""
     code = [c.source for c in nb.cells if c.cell_type == 'code']
-    helpers = frozenset().union(*(closure(m) for c in code for m in imported(c)))
+    helpers = frozenset().union(*(closure(m) for c in code for m in imported(c, path.parent)))
     other = {'mxnet': 'torch', 'pytorch': 'mxnet'}.get(framework(path))
     here = {k: v for k, v in machine.machine().items() if k != other}
     parts = [*code, *map(meaning, sorted(helpers)), json.dumps(here, sort_keys=True), path.name]
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
+
+
+@cache
+def _read(path: Path, changed: int) -> nbformat.NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+def read(path: Path) -> nbformat.NotebookNode:
+    """A notebook as it is stored, parsed once: to read, and not to change."""
+    return _read(path, path.stat().st_mtime_ns)
 
 
 def put_whole(path: Path, text: str) -> None:
@@ -191,6 +213,7 @@ def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return nb
 
 
+@cache
 def sanitiser() -> Callable[[str], str]:
     """The masking of ``tests/sanitize.cfg``, as nbval applies it."""
     patterns = get_sanitize_patterns(SANITISE.read_text())
@@ -232,6 +255,38 @@ def keep_unchanged(new: nbformat.NotebookNode, old: nbformat.NotebookNode) -> No
             cell.outputs = before.outputs
 
 
+def keep(path: Path, label: str = '') -> nbformat.NotebookNode:
+    """Run a notebook here and keep the run, so that pages and the ledger can be made of it.
+
+    Raises:
+        CellFailed: a cell raised; nothing is kept then.
+    """
+    nb = normalise(execute(path, label))
+    kept = copy.deepcopy(nb)
+    kept.metadata['key'] = key(path, nb)
+    write(EXECUTED / path.relative_to(ROOT), kept)
+    return nb
+
+
+def latest(path: Path) -> tuple[nbformat.NotebookNode, bool]:
+    """A notebook with the outputs of its last run here, if that is still valid; else as it is stored.
+
+    Returns:
+        The notebook, and whether its outputs are from a run here.
+    """
+    nb, kept = nbformat.read(path, as_version=4), EXECUTED / path.relative_to(ROOT)
+    if not kept.exists() or missing(framework(path)):
+        return nb, False
+    done = nbformat.read(kept, as_version=4)
+    if done.metadata.get('key') != key(path, nb):
+        return nb, False
+    # The prose may have changed since; the code is the same, or the key would differ.
+    ours, theirs = ([c for c in n.cells if c.cell_type == 'code'] for n in (nb, done))
+    for cell, new in zip(ours, theirs, strict=True):
+        cell.outputs, cell.execution_count = new.outputs, new.execution_count
+    return nb, True
+
+
 def refresh(paths: list[Path], all_outputs: bool = False) -> int:
     """Re-execute notebooks and store their outputs; returns how many could not be stored."""
     failed = 0
@@ -241,15 +296,11 @@ def refresh(paths: list[Path], all_outputs: bool = False) -> int:
             print(f'{label}{path.relative_to(ROOT)}  left as it is: {reason}')
             continue
         try:
-            new = execute(path, label)
+            new = keep(path, label)
         except CellFailed as e:
             print(e, file=sys.stderr)
             failed += 1
             continue
-        new = normalise(new)
-        kept = copy.deepcopy(new)       # so that the pages and the ledger can be made of this run
-        kept.metadata['key'] = key(path, new)
-        write(EXECUTED / path.relative_to(ROOT), kept)
         if not all_outputs:
             keep_unchanged(new, nbformat.read(path, as_version=4))
         write(path, new)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 
-from d2l_local import machine, timing
+from d2l_local import claims, machine, timing
 from tools import exercises, ledger, ledgers, notebooks, prose, terms
 from tools.ledgers import Ledger
 from tools.notebooks import ROOT
@@ -30,12 +30,12 @@ def put(path: Path, text: str) -> bool:
     return True
 
 
-def not_run_note(path: Path, nb: nbformat.NotebookNode, claims: list[ledger.Entry]) -> None:
+def not_run_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger.Entry]) -> None:
     """Say below the title that a page shows stored outputs, from which machine, and why."""
     reason = notebooks.missing(notebooks.framework(path))
     what, kind = ('Not re-run here', 'warning') if reason else ('Not measured here yet', 'note')
     why = f'{reason}.' if reason else '`make book` replaces them by those of your machine.'
-    where = f' of {ledger.machines(claims)}' if claims else ''
+    where = f' of {ledger.machines(entries)}' if entries else ''
     first = nb.cells[0]
     head, _, rest = first.source.partition('\n')
     first.source = (f'{head}\n\n```{{admonition}} {what}\n:class: {kind}\nThe outputs on this page '
@@ -44,9 +44,10 @@ def not_run_note(path: Path, nb: nbformat.NotebookNode, claims: list[ledger.Entr
 
 def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: dict[str, str],
                 elsewhere: dict[str, str]) -> str:
-    """Turn links to claims into links with the verdict beside them; note who said it first.
+    """Turn links to claims into links with the verdict beside them.
 
     Args:
+        said: for each claim the page that names it first; those of this text are added.
         elsewhere: for claims on which machines disagree, how many they hold on.
     """
     def replace(m: re.Match) -> str:
@@ -54,10 +55,8 @@ def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: di
         if id not in entries:
             return words
         e = entries[id]
-        anchor = ''
-        if said.setdefault(id, page) == page and f'{page} {id}' not in said:
-            said[f'{page} {id}'] = page
-            anchor = f' id="said-{id}"'
+        anchor = '' if id in said else f' id="said-{id}"'
+        said.setdefault(id, page)
         c = e.claim
         decided = c['verdict'] in ('holds', 'fails')
         figure = c['figure'].split(',')[0].split(' (')[0] if decided else ''
@@ -75,22 +74,20 @@ def between_runs(claim: dict, here: Ledger | None) -> str:
     old = here and here.same(claim)
     if not old or claim['low'] is None or len(old['runs']) < 2:
         return ''
-    low, high = ledgers.published(old, ledgers.typical_spread(here))
+    low, high = ledgers.published(old, here.typical)
     show = timing.show_figure
     return f' · {len(old["runs"])} runs of such a machine: {show(low)}–{show(high)}'
 
 
 def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str], here: Ledger | None) -> None:
     """Lead from each claim to the sentence that makes it, and show the spread between runs."""
-    for cell in nb.cells:
-        for out in cell.get('outputs', []):
-            if ledger.METADATA_KEY in out.get('metadata', {}):
-                id = out.metadata[ledger.METADATA_KEY]['id']
-                source = said.get(id, page)
-                file = '' if source == page else '../' * page.count('/') + source + '.html'
-                out.data['text/html'] = out.data['text/html'].replace(
-                    '</small>', between_runs(out.metadata[ledger.METADATA_KEY], here)
-                    + f' · <a href="{file}#said-{id}">where the text says so</a></small>')
+    for out in (out for cell in nb.cells for out in cell.get('outputs', [])):
+        if data := out.get('metadata', {}).get(claims.METADATA_KEY):
+            source = said.get(data['id'], page)
+            file = '' if source == page else '../' * page.count('/') + source + '.html'
+            out.data['text/html'] = claims.Claim(**data).html(
+                between_runs(data, here)
+                + f' · <a href="{file}#said-{data["id"]}">where the text says so</a>')
 
 
 def folded(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
@@ -109,9 +106,9 @@ def folded(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     code, test = copy.deepcopy(cell), copy.deepcopy(cell)
     first = tail[-1].lineno - 1
     code.source, test.source = '\n'.join(lines[:first]).rstrip(), '\n'.join(lines[first:])
-    claims = [o for o in cell.outputs
-              if o.get('metadata', {}).get(ledger.METADATA_KEY, {}).get('id') in ids]
-    code.outputs, test.outputs = [o for o in cell.outputs if o not in claims], claims
+    test.outputs = [o for o in cell.outputs
+                    if o.get('metadata', {}).get(claims.METADATA_KEY, {}).get('id') in ids]
+    code.outputs = [o for o in cell.outputs if o not in test.outputs]
     test.id += '-claim'
     test.metadata = nbformat.from_dict({'tags': ['hide-input'], 'mystnb': {
         'code_prompt_show': 'How it was tested', 'code_prompt_hide': 'Hide the test'}})
@@ -153,7 +150,8 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
         for cell in nb.cells:
             if cell.cell_type == 'markdown':
                 cell.source = link_claims(terms.link(cell.source, seen), name, by_id, said, elsewhere)
-    files = [ROOT / '_config.yml', ROOT / '_toc.yml', *(p for p in prose.pages() if p.suffix == '.md'),
+    files = [*(ROOT / name for name in ('_config.yml', '_toc.yml', 'references.bib')),
+             *(p for p in prose.pages() if p.suffix == '.md'),
              *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:]),
              *(ROOT / 'tools' / 'theme').glob('*')]
     for path in files:
@@ -176,7 +174,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
             text = text.replace(mark, made()) if mark in text else text
         changed = put(to, text)
         same = same and not changed
-        if changed and path.suffix in ('.yml', '.css', '.js'):      # every page shows these
+        if changed and path.suffix in ('.yml', '.bib', '.css', '.js'):      # every page shows these
             shutil.rmtree(source / '_build', ignore_errors=True)
     for path, nb in shown.items():
         point_back(nb, ledger.page_name(path), said, here)
@@ -203,24 +201,31 @@ def make(shown: dict, old: set[Path], source: Path, html: Path) -> str:
         gone.rename(html)
     if (source / MADE).exists() and html.exists():
         return summary
-    jupyter_book = 'from jupyter_book.cli.main import main; main()'     # it has no __main__
+    built = source / '_build'
+    whole = built / 'whole'             # else a page in it may be half-written, and Sphinx would keep it
+    if not whole.exists():
+        shutil.rmtree(built, ignore_errors=True)
+    whole.unlink(missing_ok=True)
+    jupyter_book = 'import tools; from jupyter_book.cli.main import main; main()'   # it has no __main__
     command = [sys.executable, '-c', jupyter_book, 'build', str(source), '-n', '-W',
                '--keep-going', '-q']
     done = subprocess.run(command, capture_output=True, text=True,
                           env={**os.environ, 'PYTHONPATH': str(ROOT), 'NO_COLOR': '1'})
     if done.returncode:
         sys.exit(done.stdout + done.stderr + '\nThe pages were not rebuilt: see the warnings above.')
+    whole.touch()
     for folder in (new, gone):
         shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(source / '_build' / 'html', new)
-    (new / 'ledger.json').write_text(json_text)
     try:
+        shutil.copytree(built / 'html', new)
+        (new / 'ledger.json').write_text(json_text)
         if html.exists():
             html.rename(gone)
         new.rename(html)
     finally:
         if gone.exists() and not html.exists():
             gone.rename(html)
-    shutil.rmtree(gone, ignore_errors=True)
+        for folder in (new, gone):
+            shutil.rmtree(folder, ignore_errors=True)
     (source / MADE).touch()
     return summary

@@ -4,11 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-import nbformat
-
-from tools.notebooks import ROOT, toc, tree
+from tools.notebooks import ROOT, read, toc, tree
 
 # Words that make a sentence a statement about performance.
 PERFORMANCE = re.compile(r'''(?ix)
@@ -39,8 +38,7 @@ def markdown(path: Path) -> str:
     """The prose of a page."""
     if path.suffix != '.ipynb':
         return path.read_text()
-    cells = nbformat.read(path, as_version=4).cells
-    return '\n\n'.join(c.source for c in cells if c.cell_type == 'markdown')
+    return '\n\n'.join(c.source for c in read(path).cells if c.cell_type == 'markdown')
 
 
 def paragraphs(text: str) -> Iterator[str]:
@@ -102,12 +100,13 @@ def claim_calls(path: Path) -> list[Call]:
     """The claims that a notebook makes; an id that is not a literal counts as empty."""
     if path.suffix != '.ipynb':
         return []
-    calls = []
-    cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == 'code']
-    for i, cell in enumerate(cells, 1):
-        calls += [Call(id, path, i) for node in ast.walk(tree(cell.source))
-                  if (id := claimed(node)) is not None]
-    return calls
+    code = [c.source for c in read(path).cells if c.cell_type == 'code']
+    return [Call(id, path, i) for i, source in enumerate(code, 1) for id in _claimed_in(source)]
+
+
+@cache
+def _claimed_in(source: str) -> list[str]:
+    return [id for node in ast.walk(tree(source)) if (id := claimed(node)) is not None]
 
 
 def links(path: Path) -> list[str]:

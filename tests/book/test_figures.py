@@ -1,29 +1,28 @@
 """The figures that are stored are the figures that their scripts draw."""
 
-import importlib.util
-
 import pytest
 
 from d2l_local import machine, plotting
-from tools.notebooks import ROOT
+from tools import drawing
 
-SCRIPTS = sorted((ROOT / 'chapters').glob('*/figures/draw.py'))
-
-
-def load(script):
-    spec = importlib.util.spec_from_file_location(f'draw_{script.parent.parent.name}', script)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+TOPICS = sorted(p.parts[-3] for p in drawing.CHAPTERS.glob('*/figures/draw.py'))
 
 
-@pytest.mark.parametrize('script', SCRIPTS, ids=lambda p: p.parent.parent.name)
-def test_stored_figures_are_drawn_by_their_script(script, tmp_path):
-    module = load(script)
-    assert {p.stem for p in script.parent.glob('*.svg')} == set(module.FIGURES)
-    drawn = plotting.draw_svg(module.FIGURES, tmp_path)
+@pytest.mark.parametrize('topic', TOPICS)
+def test_stored_figures_are_drawn_by_their_script(topic, tmp_path):
+    module, folder = drawing.load(topic), drawing.CHAPTERS / topic / 'figures'
+    assert {p.stem for p in folder.glob('*.svg')} == set(module.FIGURES)
+    drawn = drawing.draw_svg(module.FIGURES, tmp_path)
     assert drawn
     if machine.version('matplotlib') != '3.7.2':
         pytest.skip('another matplotlib draws other bytes')
     for name, svg in drawn.items():
-        assert svg == script.with_name(f'{name}.svg').read_text(), name
+        assert svg == (folder / f'{name}.svg').read_text(), name
+
+
+def test_the_same_figure_has_the_same_bytes(tmp_path):
+    def figure():
+        plotting.plot([1, 2], [3, 4])
+    first, second = (drawing.draw_svg({'f': figure, 'absent': lambda: False}, tmp_path) for _ in '12')
+    assert first == second and set(first) == {'f'}
+    assert (tmp_path / 'f.svg').read_text() == first['f'] and not (tmp_path / 'absent.svg').exists()

@@ -1,4 +1,4 @@
-"""The first page of the topic: its algorithms, its calculator, and the commands that it prints."""
+"""The first page of the topic: its algorithms, and the commands that it prints."""
 
 import itertools
 import math
@@ -10,29 +10,20 @@ from collections import Counter
 import nbformat
 import pytest
 
-from d2l_local import links, machine, pages
-from tests.book.test_calculator import javascript, node, python
-from tests.book.test_figures import load
+from d2l_local import machine
+from d2l_local.processes import links
+from tools import drawing
 from tools.notebooks import ROOT
 
 pytestmark = pytest.mark.slow
 
 CHAPTER = ROOT / 'chapters' / 'parameter_servers'
 PAGE = (CHAPTER / 'index.md').read_text()
-
-
-@pytest.fixture(scope='module')
-def draw():
-    return load(CHAPTER / 'figures' / 'draw.py')
-
-
-@pytest.fixture(scope='module')
-def config(draw):
-    return pages.calculator(PAGE)
+draw = drawing.load('parameter_servers')
 
 
 @pytest.mark.parametrize('n', [2, 3, 4, 8])
-def test_the_ring_adds_each_number_once_and_keeps_every_node_busy(draw, n):
+def test_the_ring_adds_each_number_once_and_keeps_every_node_busy(n):
     states, steps = draw.ring_trace(n)
     everyone = ''.join(chr(97 + i) for i in range(n))
     assert states[-1] == [[everyone] * n] * n and len(steps) == 2 * (n - 1)
@@ -53,7 +44,7 @@ def test_the_ring_adds_each_number_once_and_keeps_every_node_busy(draw, n):
 
 
 @pytest.mark.parametrize('n', [2, 4, 8, 16])
-def test_the_tree_adds_up_in_a_logarithm_of_rounds(draw, n):
+def test_the_tree_adds_up_in_a_logarithm_of_rounds(n):
     rounds, sums = draw.tree_trace(n), [{i} for i in range(n)]
     for messages in rounds:
         assert len(set(itertools.chain(*messages))) == 2 * len(messages)    # each node does one thing
@@ -63,7 +54,7 @@ def test_the_tree_adds_up_in_a_logarithm_of_rounds(draw, n):
     assert sums[0] == set(range(n)) and len(rounds) == math.log2(n)
 
 
-def test_two_rings_use_every_link_of_the_mesh_once(draw):
+def test_two_rings_use_every_link_of_the_mesh_once():
     links_, rings = draw.mesh_links(), draw.two_rings()
     degree = Counter()
     for (a, b), k in links_.items():
@@ -80,11 +71,11 @@ def test_two_rings_use_every_link_of_the_mesh_once(draw):
         assert ', '.join(map(str, ring)) in PAGE
 
 
-def test_a_mesh_without_rings_has_none(draw):
+def test_a_mesh_without_rings_has_none():
     assert draw.find_ring({(0, 1), (1, 2), (2, 3)}) is None
 
 
-def test_rules_of_waiting(draw):
+def test_rules_of_waiting():
     counts = {}
     for rule, bound in draw.RULES.items():
         done = draw.work(draw.SPEEDS, 12, bound)
@@ -97,45 +88,6 @@ def test_rules_of_waiting(draw):
             assert c - finished <= bound        # at the start of a step, nobody is further ahead
     assert list(counts.values()) == [[4, 4, 4], [6, 6, 4], [10, 8, 4]]
     assert 'finish 4 steps' in PAGE and 'finish 6, 6 and 4' in PAGE and 'finish 10, 8 and 4' in PAGE
-
-
-def test_table_is_the_one_that_is_computed(draw):
-    assert pages.with_tables(PAGE, draw.TABLES) == PAGE
-    table = pages.first_table(PAGE, draw.aggregation)
-    wrong = PAGE.replace(table, table.replace('60.0', '61.0'))
-    assert wrong != PAGE and pages.with_tables(wrong, draw.TABLES) == PAGE
-
-
-def test_formulas_of_the_page_are_those_of_the_twin(draw, config):
-    start = {i['name']: i['value'] * i.get('scale', 1) for i in config['inputs']}
-    units = {i['name']: i.get('scale', 1) for i in config['inputs']}
-    for preset, k in itertools.product([{}, *(p['set'] for p in config['presets'])], (2, 3, 8, 100)):
-        values = {**start, **{name: n * units[name] for name, n in preset.items()}}
-        page, twin = python(config, values, k), draw.aggregation(k, **values)
-        assert {n: page[n] for n in twin} == pytest.approx(twin, rel=1e-12)
-
-
-def test_the_example_of_the_text(draw):
-    times = draw.aggregation(4, **draw.EXAMPLE)
-    assert times == pytest.approx({'one': 0.060, 'host': 0.080, 'shares': 0.015})
-    assert 'four GPUs wait anything from 15 to 80 ms' in PAGE
-    assert 2 * 7 / 8 * 160e6 / 75e9 == pytest.approx(3.7e-3, rel=0.02)
-
-
-@node
-def test_the_script_says_what_the_table_says(config):
-    said = javascript('''(() => {
-        const c = args[0], at = api.model(c), values = api.starts(c), all = [];
-        for (let k = 1; k <= values.most; k += 1) all.push(at(values, k));
-        return [api.rows(values.most),
-                all.map((v) => c.columns.map((x) => api.number(v[x.value] / x.scale))),
-                api.answer(c, c.answers[0], all)];
-    })()''', config)
-    rows, cells, answer = said
-    for k in rows:
-        assert f'| {k} | ' + ' | '.join(cells[k - 1]) + ' |' in PAGE
-    assert answer == ('16 GPUs: 300 ms on one GPU, 320 ms on the CPU, 18.8 ms in shares, '
-                      'which is 17.1 to 1.')
 
 
 WORKER = '''

@@ -1,6 +1,9 @@
 """Every sentence about performance names what answers for it."""
 
+import re
+
 import pytest
+from pybtex.database import parse_file
 
 from tools import prose
 from tools.notebooks import ROOT
@@ -61,3 +64,13 @@ def test_classified_sentences_and_code_pass(fine):
 def test_sentences_are_split_where_they_end():
     text = 'One [claim](#claim-a) is fast. Two is slow.\nThree\nis fine.\n\n* Four is quick.'
     assert prose.unclassified(text) == ['Two is slow.', '* Four is quick.']
+
+
+def test_the_bibliography_has_what_pages_cite_and_nothing_else():
+    entries = parse_file(ROOT / 'references.bib').entries
+    cited = {key for p in prose.pages() for key in re.findall(r'\{cite\}`([^`]+)`', prose.markdown(p))}
+    assert cited == set(entries)
+    for key, entry in entries.items():
+        assert entry.persons.get('author') and entry.fields['title'], key
+        assert {'url', 'doi', 'eprint'} & set(entry.fields), key
+        assert not prose.WEAK_HOSTS.findall(f"[]({entry.fields.get('url', '')}/)"), key

@@ -16,7 +16,6 @@ def fresh(monkeypatch):
     monkeypatch.setattr(claims, '_seen', {})
     monkeypatch.setattr(timing, 'SPAN', 0.1)
     monkeypatch.delenv('D2L_BUDGET', raising=False)
-    monkeypatch.delenv('D2L_MUTANT', raising=False)
 
 
 def fixed(low, value, high):
@@ -132,7 +131,7 @@ def test_an_incomplete_claim(what, bound):
 
 def test_a_fact_that_changes_its_mind():
     answers = iter([True, False])
-    with pytest.raises(claims.NotRepeatable, match='said True, and then False'):
+    with pytest.raises(ValueError, match='said True, and then False'):
         claim('a-b', 'S.', lambda: next(answers))
 
 
@@ -165,7 +164,7 @@ def test_what_stands_against_a_test_is_said_and_nothing_is_measured(lacking):
 
 
 def test_an_unknown_condition():
-    with pytest.raises(conditions.UnknownCondition, match="called 'luck'; there are: .*two free cores"):
+    with pytest.raises(ValueError, match="called 'luck'; there are: .*two free cores"):
         claim('a-b', 'S.', True, needs=('a GPU', 'luck'))
 
 
@@ -213,25 +212,6 @@ def test_a_variant_that_raises_is_named():
         claim('a-b', 'S.', (lambda: 1 / 0, int), above=1)
 
 
-def busy(n):
-    return lambda: sum(range(n))
-
-
-@pytest.mark.parametrize(('mutant', 'bound'), [('same', {'above': 2}), ('swap', {'above': 2}),
-                                               ('same', {'below': 12}), ('swap', {'below': 12})])
-def test_a_planted_mutant_does_not_hold(monkeypatch, mutant, bound):
-    how = {'agree': False, 'clock': 'thread', **bound}
-    assert claim('a-b', 'S.', (busy(30_000), busy(3000)), **how).verdict == 'holds'
-    monkeypatch.setenv('D2L_MUTANT', mutant)
-    assert claim('a-b', 'S.', (busy(30_000), busy(3000)), **how).verdict == 'fails'
-
-
-def test_an_unknown_mutant(monkeypatch):
-    monkeypatch.setenv('D2L_MUTANT', 'teenage')
-    with pytest.raises(ValueError, match="D2L_MUTANT is one of same, swap, not 'teenage'"):
-        claim('a-b', 'S.', (int, int), above=2)
-
-
 def test_html_and_data(monkeypatch):
     monkeypatch.setattr(timing, 'ratio', fixed(2, 3, 4))
     c = claim('a-b', 'x < y & "z"', (int, int), above=1)
@@ -249,15 +229,16 @@ def test_every_verdict_as_text_and_as_html(verdict):
                      machine='m')
     assert str(c) == (f'[a-b] S <i>\ncount, bound: > 2 µ<s>\nverdict: {verdict}: because <u> & "so"\n'
                       'measured: 3 <b>')
-    html = c._html()
+    html = c.html()
     assert html.startswith('<div') and html.endswith('</div>')
     assert f'<b>{claims.MARKS[verdict]} {verdict}</b>' in html and claims.COLOURS[verdict] in html
     assert all(f'&lt;{tag}&gt;' in html for tag in 'isbu') and '&amp; &quot;so&quot;' in html
     assert len(set(claims.MARKS.values())) == len(set(claims.COLOURS.values())) == len(claims.VERDICTS)
     bare = claims.Claim('a-b', 'S.', 'count', '> 2', verdict, machine='m')
-    assert str(bare).endswith(f'verdict: {verdict}') and 'measured' not in bare._html()
+    assert str(bare).endswith(f'verdict: {verdict}') and 'measured' not in bare.html()
 
 
+@pytest.mark.slow
 def test_it_is_shown_once_in_a_notebook():
     nbformat = pytest.importorskip('nbformat')
     from tools.notebooks import NotebookClient

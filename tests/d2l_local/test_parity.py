@@ -1,6 +1,8 @@
 """Names that the published d2l 1.0.3 has too give the same results, or the test says who is wrong."""
 
+import functools
 import importlib
+import inspect
 import sys
 import types
 
@@ -28,6 +30,26 @@ def load(name):
 @pytest.fixture(params=['mxnet', 'torch'])
 def halves(request):
     return load(request.param)
+
+
+def parameters(f):
+    """Names of what a function, or a class when it is called, takes; ``self`` left out."""
+    found = inspect.signature(f).parameters.values()
+    return [p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)]
+
+
+def test_signatures_are_those_of_d2l(halves):
+    """All names that both have: what d2l takes comes first here, under the same names."""
+    ours, theirs = halves
+    shared = [n for n in ours.__all__ if hasattr(theirs, n)]
+    assert len(shared) >= 17, shared
+    for name in shared:
+        mine, wanted = getattr(ours, name), getattr(theirs, name)
+        assert parameters(mine)[:len(parameters(wanted))] == parameters(wanted), name
+        if inspect.isclass(wanted):
+            kind = mine.func if isinstance(mine, functools.partial) else mine
+            for method in [m for m in vars(wanted) if not m.startswith('_') and m != 'forward']:
+                assert hasattr(kind, method) or hasattr(kind(1), method), (name, method)
 
 
 def array(module, values):

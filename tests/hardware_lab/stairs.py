@@ -3,27 +3,24 @@
 import math
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
-from d2l_local import hardware
-from d2l_local.hardware.memory import KIB
-from d2l_local.hardware.sampler import Figure
+from d2l_local.timing import Time, sample
+from hardware_lab import KIB
 
-CONFIG = (Path(__file__).parents[1] / 'sanitize.cfg').read_text()
 LINUX = sys.platform == 'linux'
 needs_processes = pytest.mark.skipif(os.name == 'nt', reason='POSIX signals and descriptors')
 
 
 def exact(value):
     """A figure without spread."""
-    return Figure(value, value, value, 15)
+    return Time(value, value, value, 15)
 
 
 def unsteady(value):
     """A figure with a range as wide as itself."""
-    return Figure(value, value / 2, 1.5 * value, 15)
+    return Time(value, value / 2, 1.5 * value, 15)
 
 
 def least(*kernels_of_n, rounds=12, **how):
@@ -36,7 +33,7 @@ def least(*kernels_of_n, rounds=12, **how):
     best = [math.inf] * len(kernels_of_n)
     for _ in range(rounds):
         for i, f in enumerate(kernels_of_n):
-            best[i] = min(best[i], hardware.sample(f, **how).value)
+            best[i] = min(best[i], sample(f, **how).value)
     return best
 
 

@@ -1,5 +1,5 @@
-/* The kernels of d2l_local/hardware/kernels.py once more in C, to check what numba makes of them.
- * test_hardware_traps.py compiles this with -O2, never with -ffast-math: that would let the compiler
+/* The kernels of hardware_lab/kernels.py once more in C, to check what numba makes of them.
+ * test_traps.py compiles this with -O2, never with -ffast-math: that would let the compiler
  * change the order of the sums, and with some compilers switch denormal numbers off. */
 
 #include <math.h>
@@ -16,16 +16,10 @@ uint64_t chase(uint64_t address, int64_t n) {
     return address;
 }
 
-uint64_t chase_8(uint64_t *starts, int64_t n) {
-    uint64_t a = starts[0], b = starts[1], c = starts[2], d = starts[3];
-    uint64_t e = starts[4], f = starts[5], g = starts[6], h = starts[7];
-    for (int64_t i = 0; i < n / 8; i++) {
-        a = word(a); b = word(b); c = word(c); d = word(d);
-        e = word(e); f = word(f); g = word(g); h = word(h);
-    }
-    starts[0] = a; starts[1] = b; starts[2] = c; starts[3] = d;
-    starts[4] = e; starts[5] = f; starts[6] = g; starts[7] = h;
-    return a ^ b ^ c ^ d ^ e ^ f ^ g ^ h;
+uint64_t chains(uint64_t *at, int64_t size, int64_t n) {
+    for (int64_t k = 0; k < n / size; k++)
+        for (int64_t i = 0; i < size; i++) at[i] = word(at[i]);
+    return at[0];
 }
 
 /* Unrolled as LLVM unrolls ours: some processors fetch ahead for each load instruction by itself,
@@ -45,26 +39,10 @@ uint64_t stride_sum(uint64_t base, uint64_t mask, uint64_t stride, int64_t n) {
     return total;
 }
 
-uint64_t lines_forward(uint64_t base, int64_t n) {
+uint64_t sum_lines(uint64_t base, uint64_t step, int64_t n) {
     uint64_t total = 0;
     #pragma GCC unroll 8        /* as LLVM does with ours */
-    for (int64_t i = 0; i < n; i++) total += word(base + (uint64_t)i * LINE);
-    return total;
-}
-
-uint64_t lines_backward(uint64_t base, int64_t n) {
-    uint64_t total = 0;
-    #pragma GCC unroll 8        /* as LLVM does with ours */
-    for (int64_t i = n - 1; i >= 0; i--) total += word(base + (uint64_t)i * LINE);
-    return total;
-}
-
-float sum_in_order(const float *x, int64_t size, int64_t n) {
-    float total = 0;
-    for (int64_t begin = 0; begin < n; begin += size) {
-        int64_t end = n - begin < size ? n - begin : size;
-        for (int64_t i = 0; i < end; i++) total += x[i];
-    }
+    for (int64_t i = 0; i < n; i++) total += word(base + (uint64_t)i * step);
     return total;
 }
 

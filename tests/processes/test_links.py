@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from d2l_local import cluster, links
+from d2l_local.processes import cluster, links
 from tests.living import alive, gone
+from tools.notebooks import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -213,13 +214,13 @@ def test_two_networks_have_the_same_addresses_and_never_meet(net, receive):
 def test_the_cluster_runs_programs_in_hosts(net):
     code = ('import socket\nc = socket.create_server(("0.0.0.0", 5000)).accept()[0]\n'
             'while c.recv(1000): pass')
-    with cluster.Processes() as group:
-        server = group.start('server', net.command(2, [sys.executable, '-c', code]))
+    with cluster.Group() as group:
+        server = group.program('server', net.command(2, [sys.executable, '-c', code]))
         while 'LISTEN' not in (seen := python(
                 net, 2, "import re; t = open('/proc/self/net/tcp').read();"
                 "print('LISTEN' if re.search(r':1388 \\S+ 0A', t) else '')").stdout):
             assert not server.poll(), seen
-        group.start('client', net.command(0, [sys.executable, '-c', CONNECT, net.addresses[2]]))
+        group.program('client', net.command(0, [sys.executable, '-c', CONNECT, net.addresses[2]]))
         group.wait(timeout=300)
 
 
@@ -244,7 +245,7 @@ def test_leaving_ends_programs_and_removes_the_network(possible):
 OWNER = '''
 import subprocess, sys, time
 sys.path.insert(0, sys.argv[1])
-import links
+from d2l_local.processes import links
 net = links.Network(hosts=3, mbit=100)
 def quiet(*command):
     p = subprocess.Popen(net.command(1, command), start_new_session=True)
@@ -278,7 +279,19 @@ def check_killed_owner(command, signal_number, folder, **kw):
 
 @pytest.mark.parametrize('number', [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_when_the_owner_is_killed(possible, number):
-    check_killed_owner([sys.executable], number, str(Path(links.__file__).parent))
+    check_killed_owner([sys.executable], number, str(ROOT))
+
+
+def copy_of_links(folder, change=str):
+    """The module and nothing else of the project, which another user may not be able to read."""
+    package = Path(folder, 'd2l_local', 'processes')
+    package.mkdir(parents=True)
+    for file, text in ((package.parent / '__init__.py', ''), (package / '__init__.py', ''),
+                       (package / 'links.py', change(Path(links.__file__).read_text()))):
+        file.write_text(text)
+        file.chmod(0o644)
+        file.parent.chmod(0o755)
+    return str(package / 'links.py')
 
 
 @pytest.mark.skipif(not hasattr(os, 'geteuid') or os.geteuid() != 0,
@@ -290,9 +303,8 @@ def test_a_user_without_privileges_can_do_it_as_well(possible, tmp_path_factory)
         pytest.skip('no Python that another user may run')
     with tempfile.TemporaryDirectory(dir='/tmp') as folder:      # pytest's own is for us alone
         os.chmod(folder, 0o755)
-        shutil.copy(links.__file__, f'{folder}/links.py')
-        os.chmod(f'{folder}/links.py', 0o644)
-        ask = f'import sys; sys.path.insert(0, {folder!r}); import links; '
+        copy_of_links(folder)
+        ask = f'import sys; sys.path.insert(0, {folder!r}); from d2l_local.processes import links; '
         asked = run([python, '-B', '-c', ask + 'print(links.unavailable())'], **nobody)
         if asked.returncode or asked.stdout.strip():
             pytest.skip(f'not as another user here: {asked.stdout}{asked.stderr}')
@@ -329,12 +341,11 @@ def test_where_it_is_not_permitted_a_sentence_says_so(monkeypatch, tmp_path, whi
     if links._missing():
         pytest.skip(links._missing())
     if which == 'unshare':
-        source = Path(links.__file__).read_text().replace(
-            'def _call(libc: ctypes.CDLL, function: str, *args: int) -> None:\n',
-            'def _call(libc: ctypes.CDLL, function: str, *args: int) -> None:\n'
-            '    raise PermissionError(1, "Operation not permitted")\n')
-        (tmp_path / 'links.py').write_text(source)
-        monkeypatch.setattr(links, '__file__', str(tmp_path / 'links.py'))
+        own = copy_of_links(tmp_path, lambda source: source.replace(
+            'def _call(function: str, *args: int) -> None:\n',
+            'def _call(function: str, *args: int) -> None:\n'
+            '    raise PermissionError(1, "Operation not permitted")\n'))
+        monkeypatch.setattr(links, '__file__', own)
     else:
         if links.unavailable():
             pytest.skip(links.unavailable())

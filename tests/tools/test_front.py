@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import filelock
 import nbformat
 import pytest
 
 from tests.living import gone
-from tools import book, front, notebooks
+from tools import book, front, notebooks, pages
 from tools.notebooks import ROOT
 
 
@@ -31,10 +32,13 @@ def program(monkeypatch, capsys):
     """Run a module of the tools as a program, in this process: its exit status and all that it says."""
     def start(name, *args):
         monkeypatch.setattr(sys, 'argv', [name, *args])
-        with pytest.raises(SystemExit) as e:
+        status = None
+        try:
             runpy.run_path(str(ROOT / 'tools' / f'{name}.py'), run_name='__main__')
+        except SystemExit as e:
+            status = e.code
         said = ''.join(capsys.readouterr())
-        return (1, said + e.value.code) if isinstance(e.value.code, str) else (e.value.code, said)
+        return (1, said + status) if isinstance(status, str) else (status, said)
     return start
 
 
@@ -102,6 +106,7 @@ def test_uv_installs_where_it_is_there(monkeypatch):
         assert front.installer()[0] == first
 
 
+@pytest.mark.slow
 def test_a_failed_install_says_so_and_is_not_marked_done(monkeypatch, tmp_path):
     monkeypatch.setattr(front, 'VENV', tmp_path)
     monkeypatch.setattr(front, 'PYTHON', sys.executable)
@@ -114,7 +119,7 @@ def test_a_failed_install_says_so_and_is_not_marked_done(monkeypatch, tmp_path):
 def planted(tmp_path, monkeypatch):
     """A small book of one notebook whose second cell can be made to fail."""
     monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
-    monkeypatch.setattr(notebooks, 'EXECUTED', tmp_path.with_name(tmp_path.name + '-executed'))
+    monkeypatch.setattr(notebooks, 'EXECUTED', tmp_path / '_build')
     path = tmp_path / 'one.ipynb'
 
     def plant(second):
@@ -221,7 +226,6 @@ def small_book(planted, monkeypatch):
         return 'ledger: …'
     root = planted('1').parent
     monkeypatch.setattr(book, 'ROOT', root)
-    monkeypatch.setattr(book, 'EXECUTED', root / 'executed')
     monkeypatch.setattr(book.pages, 'make', make)
     return lambda path, **how: book.build([path], how.get('topics', []), how.get('stored', False),
                                           root / 'html'), made
@@ -249,7 +253,7 @@ def test_a_broken_notebook_leaves_its_page_as_stored(planted, small_book):
     path = planted('x.nothing')
     with pytest.raises(SystemExit, match='one.ipynb: cell 2 raised.*(\n.*)*show stored outputs'):
         build(path)
-    assert made == [[[]], [[]]] and not (path.parent / 'executed').exists()
+    assert made == [[[]], [[]]] and not (path.parent / '_build').exists()
 
 
 @pytest.mark.slow
@@ -263,7 +267,7 @@ def test_an_interrupt_keeps_what_was_measured(planted, small_book, monkeypatch):
     monkeypatch.setattr(notebooks, 'execute', interrupted)
     with pytest.raises(KeyboardInterrupt):
         build(path)
-    assert made == [[[]]] and not (path.parent / 'executed').exists()      # that one is not whole
+    assert made == [[[]]] and not (path.parent / '_build').exists()      # that one is not whole
     monkeypatch.setattr(notebooks, 'execute', execute)
     build(path)
     assert made[-1] == [['42\n']]
@@ -291,6 +295,64 @@ def test_two_builds_at_once(program, tmp_path):
     with filelock.FileLock(book.BUILD / 'stored.lock'):
         status, said = program('book', '--stored', '--to', f'{tmp_path}/html')
     assert status == 1 and 'Another make book' in said and not (tmp_path / 'html').exists()
+
+
+@pytest.fixture
+def standing(program, monkeypatch, tmp_path):
+    """A book of one page without notebooks, built by a stand-in for Jupyter Book; its old page stands.
+
+    Returns:
+        A function that builds it from a new source and gives the exit status and what was said; Jupyter
+        Book makes ``built`` of it and ends with ``status``.
+    """
+    def build(text, built=None, status=0):
+        def prepare(shown, old, source):
+            pages.put(source / 'index.md', text)
+            (source / pages.MADE).unlink(missing_ok=True)
+            return 'ledger: …', '{}'
+
+        def jupyter_book(command, **_):
+            if built is not None:
+                (tmp_path / 'src-stored/_build/html').mkdir(parents=True, exist_ok=True)
+                (tmp_path / 'src-stored/_build/html/index.html').write_text(built)
+            return subprocess.CompletedProcess(command, status, '', '')
+        monkeypatch.setattr(pages, 'prepare', prepare)
+        monkeypatch.setattr(pages, 'subprocess', SimpleNamespace(run=jupyter_book))
+        return program('book', '--stored', '--to', f'{tmp_path}/html')
+    monkeypatch.setattr(pages, 'BUILD', tmp_path)
+    monkeypatch.setattr(notebooks, 'notebooks', lambda: [])
+    build('old', 'old')
+    return build
+
+
+@pytest.mark.skipif(os.name == 'nt', reason='limits of another kind')
+@pytest.mark.parametrize('full', ['sources', 'pages'])
+def test_a_full_disk_leaves_the_old_pages(standing, tmp_path, full):
+    """A limit on the size of files stops a write in its middle, as a full disk does."""
+    import resource
+    page, text = tmp_path / 'html/index.html', 'new' * 10_000
+    if full == 'pages':         # Jupyter Book came to its end before
+        (tmp_path / 'src-stored/_build/html/index.html').write_text(text)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        status, said = standing(text if full == 'sources' else 'new')
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert status == 1 and 'File too large' in said and 'The pages are as they were' in said
+    assert page.read_text() == 'old' and (tmp_path / 'src-stored/index.md').read_text() != text
+    assert not [p for p in tmp_path.rglob('*') if p.suffix in ('.part', '.new', '.old')]
+    assert standing(text, text)[0] is None and page.read_text() == text
+
+
+def test_pages_that_stopped_half_made_are_made_anew(standing, tmp_path):
+    """Sphinx would take a half-written page for done, since it is newer than its source."""
+    status, said = standing('new', 'ne', status=1)
+    assert status == 1 and 'not rebuilt' in said
+    assert (tmp_path / 'html/index.html').read_text() == 'old'
+    (tmp_path / 'src-stored/_build/html/half.html').write_text('')
+    assert standing('new', 'new')[0] is None
+    assert [p.name for p in (tmp_path / 'html').glob('*.html')] == ['index.html']
 
 
 def test_what_a_run_depends_on(tmp_path, monkeypatch):

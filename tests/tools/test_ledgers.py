@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from d2l_local import claims as claiming
-from d2l_local import conditions, hardware  # noqa: F401  (its conditions are known then)
+from d2l_local import conditions
+from hardware_lab import devices, memory  # noqa: F401  (their conditions are known then)
 from tools import ledgers
 from tools.notebooks import ROOT
 
@@ -194,6 +195,7 @@ def test_one_run_alone_has_the_book_s_spread():
     assert low < 2.3 and high > 3.9 and ledgers.published({**c, 'low': None}, 0.1) is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == 'win32', reason='signals')
 def test_an_interrupt_keeps_what_was_measured(tmp_path):
     """Ctrl-C in the second notebook of a repetition: the first one's figures are there, whole."""

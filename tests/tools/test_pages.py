@@ -1,10 +1,13 @@
 """What the pages do to a notebook before it is shown."""
 
+import re
+
 import nbformat
 import pytest
 
-from tools import exercises, notebooks, pages, prose, terms
-from tools.ledger import METADATA_KEY
+from d2l_local import claims
+from d2l_local.claims import METADATA_KEY
+from tools import exercises, ledger, notebooks, pages, prose, terms
 
 
 def shown(id):
@@ -48,6 +51,23 @@ def test_a_claim_before_other_code_keeps_its_output_where_it_was():
     code, test = pages.folded(cell("d2l.claim('a-b', '', True)\nx = 1\nd2l.claim('a-c', '', True)",
                                    shown('a-b'), shown('a-c')))
     assert code.outputs == [shown('a-b')] and test.outputs == [shown('a-c')]
+
+
+def test_a_verdict_has_one_colour_beside_a_sentence_and_in_a_claim():
+    css = (notebooks.ROOT / 'tools/theme/d2l.css').read_text()
+    plain, own = (dict(re.findall(rf'\.(d2l-{name}) {{[^}}]*?background: (#\w+);', css, re.DOTALL))
+                  for name in ('badge', '\\w+'))
+    assert {v: own.get(ledger.css(v), plain['d2l-badge']) for v in claims.VERDICTS} == claims.COLOURS
+
+
+def test_a_claim_leads_back_to_its_sentence():
+    c = claims.Claim('a-b', 'One & two.', 'count', '> 2', 'holds', '3', machine='m')
+    data, metadata = c._repr_mimebundle_()
+    nb = nbformat.v4.new_notebook(cells=[cell('x = 1', nbformat.v4.new_output(
+        'display_data', data, metadata=metadata))])
+    pages.point_back(nb, 'chapters/a/page', {'a-b': 'chapters/b/other'}, None)
+    assert nb.cells[0].outputs[0].data['text/html'] == c.html(
+        ' · <a href="../../chapters/b/other.html#said-a-b">where the text says so</a>')
 
 
 def test_the_first_use_of_a_term_leads_to_the_glossary():

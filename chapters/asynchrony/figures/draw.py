@@ -1,6 +1,4 @@
-"""Draw the figures of this topic: python chapters/asynchrony/figures/draw.py"""
-
-from pathlib import Path
+"""The figures of this topic: python -m tools.drawing asynchrony"""
 
 from d2l_local import plotting
 from d2l_local.timing import Event
@@ -42,6 +40,3 @@ def model():
 
 
 FIGURES = {'front_ends': front_ends, 'dependencies': dependencies, 'model': model}
-
-if __name__ == '__main__':
-    print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')

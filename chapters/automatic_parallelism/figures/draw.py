@@ -1,6 +1,4 @@
-"""Draw the figures of this topic: python chapters/automatic_parallelism/figures/draw.py"""
-
-from pathlib import Path
+"""The figures of this topic: python -m tools.drawing automatic_parallelism"""
 
 from d2l_local import plotting
 from d2l_local.timing import Event
@@ -33,6 +31,3 @@ def schedule():
 
 
 FIGURES = {'perceptron': perceptron, 'schedule': schedule}
-
-if __name__ == '__main__':
-    print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')

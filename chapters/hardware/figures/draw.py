@@ -1,32 +1,17 @@
-"""Draw the figures of this topic: python chapters/hardware/figures/draw.py"""
+"""The figures of this topic: python -m tools.drawing hardware"""
 
-from pathlib import Path
+from matplotlib.patches import Rectangle
 
-from matplotlib.patches import FancyBboxPatch, Rectangle
-
-from d2l_local import plotting
-from d2l_local.pages import canvas
-
-BLUE, ORANGE = plotting.COLOURS[:2]
-LIGHT, WARM, GREY = '#dbe7f5', '#fbe3d3', '#555555'
-
-
-def box(ax, x, y, width, height, text='', fill='white', edge=BLUE, size=9, **label):
-    """A rounded box with its lower left corner at (x, y)."""
-    ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle='round,pad=0,rounding_size=0.06',
-                                facecolor=fill, edgecolor=edge, linewidth=1.2, zorder=2))
-    ax.text(x + width / 2, y + height / 2, text, ha='center', va='center', fontsize=size, zorder=3,
-            linespacing=1.25, **label)
+from tools.drawing import BLUE, GREY, LIGHT, ORANGE, WARM, arrow, box, canvas, write
 
 
 def link(ax, start, end, text='', style='<|-|>', side='left', size=8.5, colour=GREY):
     """An arrow, with a label to its right ('left'-aligned), above it ('center') or to its left."""
-    ax.annotate('', end, start, zorder=1, arrowprops={
-        'arrowstyle': style, 'color': colour, 'shrinkA': 0, 'shrinkB': 0, 'linewidth': 1.4})
+    arrow(ax, start, end, style, colour, 1.4)
     x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
     shift = {'left': 0.08, 'center': 0, 'right': -0.08}[side]
-    ax.text(x + shift, y + 0.07 * (side == 'center'), text, ha=side, fontsize=size, zorder=3,
-            va='bottom' if side == 'center' else 'center', linespacing=1.2)
+    write(ax, x + shift, y + 0.07 * (side == 'center'), text, size, ha=side,
+          va='bottom' if side == 'center' else 'center')
 
 
 def cells(ax, x, y, labels, size, fills=None, text=8.5, edge=BLUE, **patch):
@@ -34,8 +19,7 @@ def cells(ax, x, y, labels, size, fills=None, text=8.5, edge=BLUE, **patch):
     for i, label in enumerate(labels):
         ax.add_patch(Rectangle((x + i * size, y), size, size, edgecolor=edge, linewidth=0.9, zorder=2,
                                facecolor=fills[i] if fills else LIGHT, **patch))
-        ax.text(x + (i + 0.5) * size, y + size / 2, label, ha='center', va='center', fontsize=text,
-                zorder=3)
+        write(ax, x + (i + 0.5) * size, y + size / 2, label, text)
 
 
 def computer():
@@ -180,9 +164,7 @@ def links():
     arcs = {(0, 4): -0.18, (1, 5): -0.18, (2, 6): 0.18, (3, 7): 0.18}
     for pairs, width, colour in ((SINGLE, 1.2, GREY), (DOUBLE, 3, BLUE)):
         for a, b in pairs:
-            ax.annotate('', place[b], place[a], zorder=1, arrowprops={
-                'arrowstyle': '-', 'color': colour, 'linewidth': width, 'shrinkA': 0, 'shrinkB': 0,
-                'connectionstyle': f'arc3,rad={arcs.get((a, b), 0)}'})
+            arrow(ax, place[a], place[b], '-', colour, width, arcs.get((a, b), 0))
     for k, (x, y) in place.items():
         box(ax, x - 0.17, y - 0.17, 0.34, 0.34, str(k), LIGHT)
     ax.text(0.08, 1.98, 'thick: two links, thin: one', fontsize=8.5, color=GREY)
@@ -197,6 +179,3 @@ def links():
 
 FIGURES = {'computer': computer, 'core': core, 'simd': simd, 'false_sharing': false_sharing, 'gpu': gpu,
            'links': links}
-
-if __name__ == '__main__':
-    print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')

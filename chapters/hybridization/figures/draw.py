@@ -1,4 +1,4 @@
-"""Draw the figures of this topic: python chapters/hybridization/figures/draw.py
+"""The figures of this topic: python -m tools.drawing hybridization
 
 Two of them are drawn from what the frameworks really export. Where a framework is absent, its
 figure is left as it is.
@@ -24,10 +24,9 @@ def symbol():
     """A two-layer perceptron as MXNet exports it."""
     if find_spec('mxnet') is None:
         return False
-    from mxnet import np
+    from mxnet import np, npx
     from mxnet.gluon import nn
-
-    from d2l_local import mxnet as d2l
+    npx.set_np()
     net = nn.HybridSequential(prefix='')
     net.add(nn.Dense(4, activation='relu', prefix='hidden_'), nn.Dense(2, prefix='out_'))
     net.initialize()
@@ -35,7 +34,7 @@ def symbol():
     net(np.ones((1, 3)))
     with tempfile.TemporaryDirectory() as folder:
         net.export(f'{folder}/net')
-        nodes, edges, inputs = d2l.symbol_graph(Path(folder, 'net-symbol.json').read_text())
+        nodes, edges, inputs = plotting.symbol_graph(Path(folder, 'net-symbol.json').read_text())
     return plotting.graph(nodes, edges, inputs)
 
 
@@ -44,14 +43,9 @@ def fx():
     if find_spec('torch') is None:
         return False
     import torch
-
-    from d2l_local import torch as d2l
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     program = torch.export.export(net, (torch.ones(1, 3),))
-    return plotting.graph(*d2l.fx_graph(program.graph_module))
+    return plotting.graph(*plotting.fx_graph(program.graph_module))
 
 
 FIGURES = {'toy': toy, 'symbol': symbol, 'fx': fx}
-
-if __name__ == '__main__':
-    print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')

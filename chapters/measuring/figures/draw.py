@@ -1,10 +1,6 @@
-"""Draw the figures of this topic: python chapters/measuring/figures/draw.py"""
-
-from pathlib import Path
+"""The figures of this topic: python -m tools.drawing measuring"""
 
 from matplotlib import pyplot as plt
-
-from d2l_local import plotting
 
 COLOURS = {'calls': '#4c72b0', 'bytes': '#dd8452', 'arithmetic': '#55a868'}
 
@@ -64,6 +60,3 @@ def loop():
 
 
 FIGURES = {'waits': waits, 'roofline': roofline, 'loop': loop}
-
-if __name__ == '__main__':
-    print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')

@@ -1,21 +1,27 @@
-"""Draw the figures of this topic and compute the tables of its first page.
-
-    python chapters/multi_gpu/figures/draw.py
-"""
+"""The figures of this topic, and the tables of its first page: python -m tools.drawing multi_gpu"""
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.patches import Rectangle
 
 from d2l_local import plotting
-from d2l_local.pages import canvas, first_table, number, with_tables
 from d2l_local.timing import Event
+from tools.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    LIGHT,
+    MINT,
+    ORANGE,
+    WARM,
+    arrow,
+    box,
+    canvas,
+    first_table,
+    number,
+)
 
 RATIO = 'https://arxiv.org/abs/2001.08361'     # section 2.1
-PAGE = Path(__file__).parents[1] / 'index.md'
-BLUE, ORANGE, GREEN = plotting.COLOURS[:3]
-LIGHT, WARM, MINT, GREY = '#dbe7f5', '#fbe3d3', '#dcefdd', '#555555'
 
 
 # What the ways of splitting move, from the shapes of the layers.
@@ -141,21 +147,6 @@ TABLES = {'traffic': lambda page: traffic(), 'scaling': lambda page: first_table
 
 # Figures.
 
-def box(ax, x, y, width, height, text='', fill='white', edge=BLUE, size=9):
-    """A rounded box with its lower left corner at (x, y)."""
-    ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle='round,pad=0,rounding_size=0.05',
-                                facecolor=fill, edgecolor=edge, linewidth=1.2, zorder=2))
-    ax.text(x + width / 2, y + height / 2, text, ha='center', va='center', fontsize=size, zorder=3,
-            linespacing=1.2)
-
-
-def arrow(ax, start, end, style='-|>', colour=GREY, bend=0.0):
-    """An arrow from start to end."""
-    ax.annotate('', end, start, zorder=4, arrowprops={
-        'arrowstyle': style, 'color': colour, 'shrinkA': 0, 'shrinkB': 0, 'linewidth': 1.5,
-        'connectionstyle': f'arc3,rad={bend}'})
-
-
 def splits():
     """A network of three layers, and below it four examples, split over two devices in three ways."""
     ax = canvas(5.3, 3.9)
@@ -243,18 +234,13 @@ def allreduce():
         ax.text(x, 1.62, text, ha='center', va='center', fontsize=8.5, linespacing=1.2)
         ax.text(x, 0.58, sends, ha='center', va='center', fontsize=10)
         corners = [(x - 0.46, 3.3), (x + 0.46, 3.3), (x + 0.46, 2.3), (x - 0.46, 2.3)]
-        near = 0.24
         for a in range(4):
             for b in range(4):
                 wanted = {'naive': a == 0 and b > 0, 'with shares': a < b,
                           'ring': b == (a + 1) % 4}[title]
                 if wanted:
-                    (xa, ya), (xb, yb) = corners[a], corners[b]
-                    length = ((xb - xa) ** 2 + (yb - ya) ** 2) ** 0.5
-                    dx, dy = near * (xb - xa) / length, near * (yb - ya) / length
-                    arrow(ax, (xa + dx, ya + dy), (xb - dx, yb - dy),
-                          '-|>' if title == 'ring' else '<|-|>',
-                          ORANGE if title == 'naive' else GREEN)
+                    arrow(ax, corners[a], corners[b], '-|>' if title == 'ring' else '<|-|>',
+                          ORANGE if title == 'naive' else GREEN, near=0.24)
         for d, (cx, cy) in enumerate(corners):
             busy = title == 'naive' and d == 0
             box(ax, cx - 0.21, cy - 0.21, 0.42, 0.42, str(d), WARM if busy else LIGHT,
@@ -292,7 +278,3 @@ def overlap():
 
 
 FIGURES = {'splits': splits, 'steps': steps, 'allreduce': allreduce, 'overlap': overlap}
-
-if __name__ == '__main__':
-    print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')
-    PAGE.write_text(with_tables(PAGE.read_text(), TABLES))

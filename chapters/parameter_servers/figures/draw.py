@@ -1,21 +1,15 @@
-"""Draw the figures of this topic and compute the table of its first page.
-
-    python chapters/parameter_servers/figures/draw.py
-"""
+"""The figures of this topic and a table of its first page: python -m tools.drawing parameter_servers"""
 
 import math
 from collections import Counter
-from pathlib import Path
 
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from d2l_local import plotting
-from d2l_local.pages import canvas, first_table, with_tables
 from d2l_local.timing import Event
+from tools import drawing
+from tools.drawing import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, canvas, first_table, write
 
-PAGE = Path(__file__).parents[1] / 'index.md'
-BLUE, ORANGE, GREEN, PURPLE = plotting.COLOURS[:4]
-LIGHT, WARM, MINT, GREY = '#dbe7f5', '#fbe3d3', '#dcefdd', '#555555'
 EXAMPLE = {'size': 160e6, 'gpu': 16e9, 'cpu': 16e9}     # bytes, bytes per second
 
 
@@ -122,26 +116,12 @@ TABLES = {'aggregation': lambda page: first_table(page, aggregation)}
 
 def box(ax, x, y, text='', fill=LIGHT, edge=BLUE, width=0.42, height=0.36, size=9):
     """A rounded box around (x, y)."""
-    ax.add_patch(FancyBboxPatch((x - width / 2, y - height / 2), width, height, facecolor=fill,
-                                boxstyle='round,pad=0,rounding_size=0.05', edgecolor=edge,
-                                linewidth=1.2, zorder=5))
-    write(ax, x, y, text, size)
+    drawing.box(ax, x - width / 2, y - height / 2, width, height, text, fill, edge, size)
 
 
-def write(ax, x, y, text, size=9, **how):
-    """Text around (x, y)."""
-    ax.text(x, y, text, **{'ha': 'center', 'va': 'center', 'zorder': 6, 'linespacing': 1.2,
-                           'fontsize': size, **how})
-
-
-def line(ax, start, end, colour=GREY, width=1.5, style='-|>', near=0.0, bend=0.0, where=1):
+def line(ax, start, end, colour=GREY, width=1.5, style='-|>', near=0.0, where=1):
     """A line with arrow heads; it leaves ``near`` free at both ends."""
-    (xa, ya), (xb, yb) = start, end
-    length = math.hypot(xb - xa, yb - ya)
-    dx, dy = near * (xb - xa) / length, near * (yb - ya) / length
-    ax.annotate('', (xb - dx, yb - dy), (xa + dx, ya + dy), zorder=where, arrowprops={
-        'arrowstyle': style, 'color': colour, 'shrinkA': 0, 'shrinkB': 0, 'linewidth': width,
-        'connectionstyle': f'arc3,rad={bend}'})
+    drawing.arrow(ax, start, end, style, colour, width, near=near, zorder=where)
 
 
 def strategies():
@@ -330,7 +310,3 @@ def sync_async():
 
 FIGURES = {'strategies': strategies, 'ring': ring, 'tree': tree, 'cube_rings': cube_rings,
            'servers': servers, 'push_pull': push_pull, 'sync_async': sync_async}
-
-if __name__ == '__main__':
-    print(*plotting.draw_svg(FIGURES, Path(__file__).parent), sep='\n')
-    PAGE.write_text(with_tables(PAGE.read_text(), TABLES))

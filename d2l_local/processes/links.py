@@ -17,14 +17,15 @@ import contextlib
 import ctypes
 import functools
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 NEWUSER, NEWNET = 0x10000000, 0x40000000    # flags of unshare(2)
@@ -47,9 +48,7 @@ class Network:
     to what comes in would wait there behind what goes out, and a link that is used in both
     directions at once would be slow in each.
 
-    One process holds all of it and ends with this one, even if that is killed. Make the network
-    in a thread that lives as long as it, such as the main one: Linux ends a process when the
-    *thread* that started it ends.
+    One process holds all of it and ends with this one, even if that is killed.
 
     Args:
         hosts: how many.
@@ -60,6 +59,7 @@ class Network:
     Attributes:
         addresses: of the hosts. Other networks may have the same ones and never meet them.
         interface: its name in every host.
+        user: the file of the namespace of users to which the hosts belong; empty if root made them.
         goodput: the share of a link's rate that is left for what TCP carries.
 
     Raises:
@@ -78,37 +78,34 @@ class Network:
         if missing := _missing():
             raise LinkError(missing)
         self.addresses = [f'10.0.0.{i + 1}' for i in range(hosts)]
-        command = [sys.executable, '-I', '-S', __file__, str(os.getpid()), str(queue), *map(str, rates)]
+        command = [sys.executable, '-m', 'd2l_local.processes.links', str(queue), *map(str, rates)]
         # A session of its own: an interrupt from the keyboard is for us, and then we end it.
-        self._holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        start_new_session=True)
+        self._holder = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+            env={**os.environ, 'PATH': _path(), 'PYTHONSAFEPATH': '1',
+                 'PYTHONPATH': str(Path(__file__).resolve().parents[2])})
         self._stop = weakref.finalize(self, _end, self._holder)
         try:
-            answer = self._answer()
+            ready = select.select([self._holder.stdout], [], [], START)[0]
+            answer = self._holder.stdout.readline().decode() if ready else ''
             if not answer.startswith('ready '):
                 raise LinkError(answer.strip() or 'the process that holds the network has died')
             _, user, *self._files = answer.split()
         except BaseException:
             self.close()
             raise
-        own = f'/proc/{self._holder.pid}'
-        self._enter = ['nsenter', *(
-            [f'--user={own}/ns/user', '--preserve-credentials'] if user == 'user' else [])]
+        self.user = f'/proc/{self._holder.pid}/ns/user' if user == 'user' else ''
 
-    def _answer(self) -> str:
-        late = threading.Timer(START, self._holder.kill)
-        late.start()
-        try:
-            return self._holder.stdout.read().decode()      # it closes its end after the answer
-        finally:
-            late.cancel()
-
-    def command(self, host: int, program: Sequence[str]) -> list[str]:
-        """The command that runs a program in a host, for subprocess or ``cluster.Processes``."""
+    def namespace(self, host: int) -> str:
+        """The file of the network namespace of a host, for :func:`enter`."""
         if not self._stop.alive:
             raise LinkError('this network was closed')
-        file = f'/proc/{self._holder.pid}/fd/{self._files[host]}'
-        return [*self._enter, f'--net={file}', '--', *program]
+        return f'/proc/{self._holder.pid}/fd/{self._files[host]}'
+
+    def command(self, host: int, program: Sequence[str]) -> list[str]:
+        """The command that runs a program in a host, for ``subprocess`` or a group."""
+        user = [f'--user={self.user}', '--preserve-credentials'] if self.user else []
+        return ['nsenter', *user, f'--net={self.namespace(host)}', '--', *program]
 
     def close(self) -> None:
         """End every program in the hosts, and remove the network. May be called again."""
@@ -156,24 +153,27 @@ def unavailable() -> str:
     return ''
 
 
+def enter(file: str | int) -> None:
+    """Move this thread into a namespace. Into one of users, a process can before it has others."""
+    opened = os.open(file, os.O_RDONLY) if isinstance(file, str) else file
+    try:
+        _call('setns', opened, 0)
+    finally:
+        os.close(opened)
+
+
 # What follows runs in the process that holds the network.
 
-def _hold(parent: int, queue: str, rates: list[str]) -> None:
+def _hold(queue: str, rates: list[str]) -> None:
     """Make the network, answer, wait until the parent is gone or closes it, end what runs in it."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    libc.prctl(1, signal.SIGTERM)                   # PR_SET_PDEATHSIG
-    if os.getppid() != parent:                      # it has died before we asked
-        return
-    os.environ['PATH'] = _path()
+    parent = os.getppid()
     try:
-        user = _leave(libc)
+        user = _leave()
         switch, hosts = _current(), []
         for _ in rates:
-            _call(libc, 'unshare', NEWNET)
+            _call('unshare', NEWNET)
             hosts.append(_current())
-        _connect(libc, switch, hosts, queue, rates)
+        _connect(switch, hosts, queue, rates)
     except OSError as e:
         text = f'this system does not let this user make network namespaces ({e.strerror})'
     except subprocess.CalledProcessError as e:
@@ -181,41 +181,30 @@ def _hold(parent: int, queue: str, rates: list[str]) -> None:
         text = f'this system does not let this user shape links ({" ".join(e.cmd[:3])}: {why})'
     else:
         text = ' '.join(['ready', user, *map(str, hosts)])
-    sys.stdout.write(text)
-    sys.stdout.flush()
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)                                # the reader has all of it now
-    os.close(null)
-    if not text.startswith('ready'):
-        return
-
-    def watch() -> None:
-        sys.stdin.buffer.read()                     # ends when the parent closes it or dies
-        stop.set()
-    threading.Thread(target=watch, daemon=True).start()
-    while not stop.wait(0.5):                       # returns from a signal at the latest then
-        pass
-    _sweep({os.stat(f'/proc/self/fd/{n}').st_ino for n in (switch, *hosts)})
-    os._exit(0)
+    print(text, flush=True)
+    if text.startswith('ready'):
+        while os.getppid() == parent and not select.select([0], [], [], 0.5)[0]:
+            pass                        # until the parent closes our input, or dies
+        _sweep({os.stat(f'/proc/self/fd/{n}').st_ino for n in (switch, *hosts)})
 
 
-def _leave(libc: ctypes.CDLL) -> str:
+def _leave() -> str:
     """Enter a new network namespace: as root, or as the root of a new user namespace."""
     uid, gid = os.geteuid(), os.getegid()
     try:
-        _call(libc, 'unshare', NEWNET)
+        _call('unshare', NEWNET)
         return 'root'
     except PermissionError:
-        _call(libc, 'unshare', NEWUSER | NEWNET)
+        _call('unshare', NEWUSER | NEWNET)
     for file, text in (('setgroups', 'deny'), ('uid_map', f'0 {uid} 1'), ('gid_map', f'0 {gid} 1')):
         with open(f'/proc/self/{file}', 'w') as f:
             f.write(text)
     return 'user'
 
 
-def _connect(libc: ctypes.CDLL, switch: int, hosts: list[int], queue: str, rates: list[str]) -> None:
+def _connect(switch: int, hosts: list[int], queue: str, rates: list[str]) -> None:
     def inside(namespace: int, *commands: str) -> None:
-        _call(libc, 'setns', namespace, NEWNET)
+        _call('setns', namespace, NEWNET)
         for c in commands:
             subprocess.run(c.split(), check=True, capture_output=True, text=True)
 
@@ -239,8 +228,8 @@ def _connect(libc: ctypes.CDLL, switch: int, hosts: list[int], queue: str, rates
                     f.write(str(value))
 
 
-def _call(libc: ctypes.CDLL, function: str, *args: int) -> None:
-    if getattr(libc, function)(*args):
+def _call(function: str, *args: int) -> None:
+    if getattr(ctypes.CDLL(None, use_errno=True), function)(*args):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
@@ -266,4 +255,4 @@ def _sweep(namespaces: set[int]) -> None:
 
 
 if __name__ == '__main__':
-    _hold(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    _hold(sys.argv[1], sys.argv[2:])

@@ -1,5 +1,6 @@
-"""The same worker module under torchrun on two nodes, which are two addresses of this machine; and ranks
-that talk where they should. Two hosts of a shaped network: see ``test_parameter_servers.py``."""
+"""Ranks of torch.distributed: they meet, fail with a clear error, and talk where they should; and a
+worker module under torchrun on two nodes, which are two addresses of this machine. Two hosts of a
+shaped network: see ``test_parameter_servers.py``."""
 
 import contextlib
 import json
@@ -9,7 +10,8 @@ import sys
 
 import pytest
 
-from d2l_local import cluster, links, machine
+from d2l_local import machine
+from d2l_local.processes import cluster, links, ranks, workers
 from tests.living import alive
 
 pytestmark = [
@@ -22,10 +24,10 @@ import json, os, sys
 from pathlib import Path
 import torch
 import torch.distributed as dist
-from d2l_local import cluster
+from d2l_local.processes.member import die_with_parent
 
 def main(folder):
-    cluster.die_with_parent()
+    die_with_parent()
     dist.init_process_group('gloo')
     rank, n = dist.get_rank(), dist.get_world_size()
     x = torch.full((10,), 2.0 ** rank)
@@ -71,9 +73,9 @@ def check(script):
 def test_two_addresses_of_this_machine(script):
     """Two launchers that only know an endpoint, on 127.0.0.1 and on 127.0.0.2."""
     endpoint = f'{cluster.HOST}:{cluster.free_port()}'
-    with cluster.Processes() as group:
+    with cluster.Group() as group:
         for i, address in enumerate(('127.0.0.1', '127.0.0.2')):
-            group.start(f'node {i}', torchrun(endpoint, address, script),
+            group.program(f'node {i}', torchrun(endpoint, address, script),
                         GLOO_SOCKET_IFNAME='lo', OMP_NUM_THREADS='1')
         group.wait(timeout=300)
     check(script)
@@ -82,8 +84,8 @@ def test_two_addresses_of_this_machine(script):
 def test_a_node_that_is_missing_is_named(script):
     endpoint = f'{cluster.HOST}:{cluster.free_port()}'
     command = torchrun(endpoint, cluster.HOST, script, '--rdzv-conf=join_timeout=1')
-    with cluster.Processes() as group:
-        group.start('node 0', command, GLOO_SOCKET_IFNAME='lo')
+    with cluster.Group() as group:
+        group.program('node 0', command, GLOO_SOCKET_IFNAME='lo')
         with pytest.raises(cluster.ClusterError) as e:
             group.wait(timeout=300)
     assert re.search(r'(?s)node 0 failed: exit code.*imeout', str(e.value))
@@ -115,31 +117,29 @@ def die(rank):
 
 
 @pytest.fixture
-def workers():
-    return cluster.define_worker('d2l_test_hosts', RANKS)
+def worker():
+    return workers.define('d2l_test_hosts', RANKS)
 
 
 @pytest.mark.skipif(bool(links.unavailable()), reason=links.unavailable() or 'links can be shaped')
-def test_ranks_in_hosts_talk_over_their_links_alone_and_end_with_the_group(workers):
-    from d2l_local import torch as d2l
+def test_ranks_in_hosts_talk_over_their_links_alone_and_end_with_the_group(worker):
     with links.Network(hosts=3, mbit=200) as net:
         with pytest.raises(ValueError, match='4 ranks do not fit on 3 hosts'):
-            d2l.ranks(4, network=net)
-        with d2l.ranks(3, patience=100, network=net) as group:
-            answers = group.run(workers.total)
+            ranks.ranks(4, network=net)
+        with ranks.ranks(3, patience=100, network=net) as group:
+            answers = group.run(worker.total)
             assert [a[1] for a in answers] == [[3.0] * 3] * 3
             assert {n for a in answers for n in a[2]} >= {'lo', net.interface}
             # 10.0.0.i and nothing else: neither all interfaces nor the computer's own network
-            assert group.run(workers.listening) == [[f'{i:02X}00000A'] for i in (1, 2, 3)]
+            assert group.run(worker.listening) == [[f'{i:02X}00000A'] for i in (1, 2, 3)]
             with pytest.raises(cluster.ClusterError, match='rank 1 died: exit code 7'):
-                group.run(workers.die, 1)
+                group.run(worker.die, 1)
         assert not any(alive(a[0]) for a in answers)
 
 
-def test_ranks_of_this_machine_meet_on_loopback_alone(workers):
-    from d2l_local import torch as d2l
-    with d2l.ranks(2, patience=100) as group:
-        first = group.run(workers.total)[0][0]
+def test_ranks_of_this_machine_meet_on_loopback_alone(worker):
+    with ranks.ranks(2, patience=100) as group:
+        first = group.run(worker.total)[0][0]
         listening = {r[1].split(':')[0] for kind in ('tcp', 'tcp6')
                      for line in open(f'/proc/{first}/net/{kind}') if (r := line.split())[3] == '0A'
                      and r[9] in sockets(first)}
@@ -153,3 +153,46 @@ def sockets(pid):
         with contextlib.suppress(OSError):
             files.append(os.readlink(f'/proc/{pid}/fd/{n}'))
     return {re.sub(r'\D', '', f) for f in files if f.startswith('socket:')}
+
+
+GROUP = '''
+import datetime, os, time
+import torch
+import torch.distributed as dist
+from d2l_local.processes import ranks
+
+def total():
+    x = torch.tensor([1.0 + dist.get_rank()], device=ranks.rank_device())
+    dist.all_reduce(x)
+    return x.item(), torch.get_num_threads()
+
+def patience():
+    return dist.group.WORLD._get_backend(torch.device('cpu')).options._timeout.total_seconds()
+
+def missing(how):
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), 9) if how == 'dies' else time.sleep(600)
+    late = datetime.timedelta(seconds=0.5)
+    dist.all_reduce(torch.ones(1), async_op=True).wait(late)
+'''
+
+
+def test_ranks_of_torch_are_in_a_group_and_share_the_cores():
+    worker = workers.define('d2l_test_group', GROUP)
+    cores = max(1, machine.cores())
+    with ranks.ranks(2, patience=60) as group:
+        assert group.run(worker.total) == [(3.0, max(1, cores // 2))] * 2
+        assert group.run(worker.patience) == [60.0] * 2
+    assert ranks.run_ranks(worker.total, 1) == [(1.0, cores)]
+    assert ranks.rank_device().type == 'cpu'
+
+
+def test_missing_in_a_collective():
+    worker = workers.define('d2l_test_group', GROUP)
+    for how, says in (('dies', 'rank 1 died: killed by SIGKILL'),
+                      ('hangs', 'rank 1 hangs: others have waited for it too long')):
+        with pytest.raises(cluster.ClusterError) as e:
+            ranks.run_ranks(worker.missing, 2, how, patience=60)
+        assert e.value.headline == says
+    with pytest.raises(cluster.ClusterError, match='there are 2 ranks, and WORLD_SIZE is 3'):
+        ranks.ranks(2, patience=1, WORLD_SIZE='3')

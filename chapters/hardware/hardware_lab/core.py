@@ -1,0 +1,117 @@
+"""One core and two: clock, units, vectors, branches, locks, shared lines. Knows no framework."""
+
+import contextlib
+import functools
+import math
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from d2l_local.timing import Time, sample
+from hardware_lab import kernels
+
+PATIENCE = 1_000_000_000     # looks, about a second: the other thread may have to wait for a core
+
+
+def clock(budget: float = 0.05) -> float:
+    """Cycles per second, from a chain of instructions that takes four cycles a step on most cores.
+
+    A cost model in part: on a core whose multiplier takes other than three cycles it is off by that.
+    """
+    return 4 / sample(lambda n: kernels.clock_chain(1, n), budget=budget).value
+
+
+def arithmetic(budget: float = 0.05) -> dict[str, Time]:
+    """Time until the result of a float64 addition, multiplication, FMA can be used.
+
+    On numbers that stay ordinary: a product that shrinks ends in denormal numbers, which some
+    processors handle slowly.
+    """
+    chains = {'add': kernels.add_chain, 'multiply': kernels.multiply_chain, 'FMA': kernels.fma_chain}
+    return {name: sample(lambda n, f=f: f(1.0, 1.0, n), budget=budget) for name, f in chains.items()}
+
+
+def peaks(budget: float = 0.1) -> dict[str, float]:
+    """Operations per second of one core at its best, in float32, by the width of its vectors."""
+    return {name: 2 / sample(kernels.fma_peak(width), budget=budget, first=10_000).value
+            for width, name in kernels.widths().items()}      # multiply and add
+
+
+@functools.cache
+def patterns() -> dict[str, np.ndarray]:
+    """What a branch does, a byte for each time: in turn, or at random.
+
+    A million times, because predictors learn short patterns by heart, random ones too.
+    """
+    n = 2 ** 20
+    return {'in turn': (np.arange(n) % 2).astype(np.uint8),
+            'at random': np.random.default_rng(0).integers(0, 2, n).astype(np.uint8)}
+
+
+def mispredict(budget: float = 0.1) -> Time:
+    """Time that a mispredicted branch costs: half of the random ones are."""
+    work = np.zeros(64, np.uint64)
+    t = {name: sample(lambda n, p=p: kernels.branches(p, work, n), budget=budget)
+         for name, p in patterns().items()}
+    a, b = t['at random'], t['in turn']
+    return Time(2 * (a.value - b.value), 2 * (a.low - b.high), 2 * (a.high - b.low), a.values)
+
+
+def mutex(budget: float = 0.1) -> Time:
+    """Time to lock and unlock a mutex that nobody else wants.
+
+    A thread is started before: until then the C library knows that nobody can interfere, and
+    skips what makes a lock dear.
+
+    Raises:
+        NotHere: the system has no POSIX mutex (Windows).
+    """
+    kernel = kernels.mutex_kernel()
+    thread = threading.Thread(target=lambda: None)
+    thread.start()
+    thread.join()
+    room = kernels.aligned(128)              # zeros are an unlocked mutex
+    return sample(lambda n: kernel(room.ctypes.data, n), budget=budget)
+
+
+def at_once(*jobs: Callable[[], object]) -> list:
+    """Run jobs in threads that begin together, each on a core of its own where the system can say so;
+    returns what they return.
+
+    Raises what a job raised, once all have ended.
+    """
+    own = sorted(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else []
+    gate = threading.Barrier(len(jobs))
+
+    def run(i: int, job: Callable[[], object]) -> object:
+        if len(own) >= len(jobs):
+            with contextlib.suppress(OSError):     # if a sandbox forbids it, the gate opens all the same
+                os.sched_setaffinity(0, {own[i]})  # of this thread, which ends with its job
+        gate.wait()
+        return job()
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        results = [pool.submit(run, i, job) for i, job in enumerate(jobs)]
+    return [r.result() for r in results]
+
+
+def line_transfer(budget: float = 0.2) -> Time:
+    """Time for a line that one core has written to reach another core that waits for it.
+
+    Raises:
+        RuntimeError: a thread waited in vain; there was no second core.
+    """
+    room = kernels.aligned(64)
+    word = room.view(np.int64)
+
+    def rally(n: int) -> None:
+        word[0] = 0
+        n = math.ceil(n / 2)
+        done = at_once(lambda: kernels.ping(room.ctypes.data, 0, PATIENCE, n),
+                       lambda: kernels.ping(room.ctypes.data, 1, PATIENCE, n))
+        if min(done) < n:
+            raise RuntimeError('a thread waited in vain for the other: no second core is free')
+    return sample(rally, 'median', budget=budget, first=1000, length=0.004)

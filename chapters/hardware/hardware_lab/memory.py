@@ -1,0 +1,116 @@
+"""Caches and memory: the latency staircase, its edges, strides, bandwidth. Knows no framework."""
+
+import functools
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from d2l_local import machine
+from d2l_local.conditions import condition
+from d2l_local.timing import Time, sample
+from hardware_lab import KIB, MIB, kernels
+
+
+def reported_caches() -> dict[str, int]:
+    """Bytes of the data caches that the system reports for core 0, by level; empty if it reports none.
+
+    Linux: /sys/devices/system/cpu/cpu0/cache; macOS: sysctl. In a virtual machine the last level is
+    what the hypervisor says, which may be shared with other machines or not be there at all.
+    """
+    found = {}
+    for index in sorted(Path('/sys/devices/system/cpu/cpu0/cache').glob('index*')):
+        try:
+            kind, level, size = ((index / f).read_text().strip() for f in ('type', 'level', 'size'))
+        except OSError:
+            continue
+        if kind != 'Instruction':
+            found[f'L{level}'] = int(size[:-1]) * {'K': KIB, 'M': MIB}[size[-1]]
+    if sys.platform == 'darwin':
+        for level, name in (('L1', 'l1dcachesize'), ('L2', 'l2cachesize'), ('L3', 'l3cachesize')):
+            out = subprocess.run(['sysctl', '-n', f'hw.{name}'], capture_output=True, text=True).stdout
+            if out.strip().isdigit() and int(out):
+                found[level] = int(out)
+    return found
+
+
+condition('cache sizes', system=True)(
+    lambda: '' if 'L1' in reported_caches() else 'the system reports no cache sizes here')
+
+
+@functools.lru_cache(8)
+def ring(n_bytes: int) -> kernels.Ring:
+    """A ring of cache lines in random order, kept for the next experiment of the same size."""
+    if n_bytes * 1.5 > machine.free_memory():
+        raise MemoryError(f'a working set of {n_bytes / MIB:.0f} MiB does not fit into the free memory: '
+                          'close other programs or take a smaller set')
+    return kernels.Ring(n_bytes)
+
+
+def latency(n_bytes: int, budget: float = 0.1) -> Time:
+    """Time from a load to the next that needs it, in a working set of ``n_bytes``.
+
+    The least of the samples while the set fits into a core's own caches, the median beyond.
+    """
+    r, own = ring(n_bytes), reported_caches().get('L2', MIB) // 2
+    r.chase(min(r.slots, 4_000_000))        # every line touched once
+    return sample(r.chase, 'least' if n_bytes <= own else 'median', budget=budget)
+
+
+def sizes(largest: int = 256 * MIB) -> list[int]:
+    """Working sets from 4 KiB to ``largest``, whole cache lines, two to each doubling."""
+    octaves = np.arange(0, np.log2(largest / 4 / KIB) + 0.1, 0.5)
+    return [round(4 * KIB * 2 ** i / kernels.LINE) * kernels.LINE for i in octaves]
+
+
+def staircase(working_sets: Sequence[int] | None = None, budget: float = 0.05) -> dict[int, Time]:
+    """Latency for each working set in bytes, smallest first."""
+    working_sets = working_sets or sizes(min(256 * MIB, machine.free_memory() // 4))
+    return {s: latency(s, budget) for s in sorted(working_sets)}
+
+
+def edges(stairs: dict[int, Time], rise: float = 1.35) -> list[tuple[int, int]]:
+    """Where a staircase climbs: for each rise the last working set on the lower tread and the first
+    on the upper one, in bytes. A cache ends in between.
+
+    Unsteady figures are left out. A tread is a run of sizes between which the latency grows by less
+    than an eighth a step; a rise counts from a factor of ``rise`` on. A fuzzy edge, as that of a
+    shared cache, is a wide pair.
+    """
+    steady = {s: f.value for s, f in stairs.items() if f.steady}
+    at, values = list(steady), list(steady.values())
+    found, i = [], 0
+    while i < len(at) - 1:
+        j = i
+        while j < len(at) - 1 and values[j + 1] > 1.125 * values[j]:
+            j += 1
+        if values[j] >= rise * values[i]:
+            found.append((at[i], at[j]))
+        i = max(j, i + 1)
+    return found
+
+
+def bandwidth(loop: Callable = kernels.stream_triad, bytes_each: int = 24, threads: int = 1,
+              n_bytes: int | None = None, budget: float = 0.15) -> Time:
+    """Time for each byte that one of STREAM's loops moves between arrays of ``n_bytes`` and a core.
+
+    As STREAM does, it counts the bytes that the program names, not those that a cache moves besides,
+    and takes the best pass: neighbours only take bandwidth away.
+
+    Args:
+        loop: compiled; it takes three arrays of float64 and a number.
+        bytes_each: what it moves for each number of an array.
+        n_bytes: of each array; by default 128 MiB, or 64 on a small machine: arrays that fit into a
+            large last cache would show the cache, and how much of it the neighbours leave.
+        threads: each works on its own part of the arrays.
+    """
+    size = (n_bytes or (128 if machine.free_memory() > 4 * 2 ** 30 else 64) * MIB) // 8 // threads
+    parts = [tuple(np.full(size, float(i)) for i in range(3)) for _ in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        def once(n: int) -> None:
+            for _ in range(n):
+                list(pool.map(lambda p: loop(*p, 0.5), parts))
+        return sample(once, 'least', budget=budget, first=1) / (bytes_each * size * threads)
