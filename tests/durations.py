@@ -2,22 +2,33 @@
 
 import json
 
+import pytest
+
 from tools import notebooks
 from tools.check import DURATIONS
 
 took: dict[str, dict] = {}
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    if item.nodeid.startswith(('tests/', 'chapters/')):
-        cell = getattr(item, 'cell', None)
-        first = next((ln for ln in cell.source.splitlines() if ln.strip()), '') if cell else ''
-        mine = took.setdefault(item.nodeid, {'seconds': 0.0, 'first line': first})
-        mine['seconds'] += call.duration
+    """A cell is known by its first line; the report carries it from the process that ran it."""
+    report = yield
+    if hasattr(item, 'cell'):
+        first = next((line for line in item.cell.source.splitlines() if line.strip()), '')
+        report.user_properties.append(('first line', first))
+    return report
 
 
-def pytest_sessionfinish():
+def pytest_runtest_logreport(report):
+    if report.nodeid.startswith(('tests/', 'chapters/')):
+        mine = took.setdefault(report.nodeid, {'seconds': 0.0, 'first line': ''})
+        mine['seconds'] += report.duration
+        mine |= dict(report.user_properties)
+
+
+def pytest_sessionfinish(session):
     """The newest duration of each; a run of a part keeps those of the rest."""
-    if took:
+    if took and not hasattr(session.config, 'workerinput'):
         kept = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
         notebooks.put_whole(DURATIONS, json.dumps(kept | took, indent=1, ensure_ascii=False))

@@ -27,6 +27,12 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if hasattr(item, 'cell_num'):
+            item.add_marker('alone')
+
+
 def pytest_collectstart(collector):
     if hasattr(collector, 'skip_compare'):
         collector.skip_compare += ('image/svg+xml',)     # nbval never compares images

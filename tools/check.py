@@ -2,28 +2,39 @@
 
     python -m tools.check [quick | profile] [arguments of pytest …]
 
-*quick* leaves out the notebooks and the tests that start clusters, kernels or builds; *profile* runs
-nothing and prints what took longest when it last ran.
+First the tests that measure nothing, on all cores; if they pass, those that measure and the notebooks, one
+after another. *quick* leaves out the notebooks and the tests that start clusters, kernels or builds;
+*profile* runs nothing and prints what took longest when it last ran.
 """
 
 import json
 import subprocess
 import sys
 
+from d2l_local import machine
 from tools.notebooks import ROOT
 
+BESIDE = ['-n', str(machine.cores()), '--dist', 'loadfile']      # pytest-xdist
 DURATIONS = ROOT / '_build' / 'durations.json'
 NBVAL = ['--nbval', '--nbval-current-env', '--nbval-sanitize-with', 'tests/sanitize.cfg',
          '--nbval-cell-timeout', '300', '--nbval-kernel-startup-timeout', '120']
 
 
+def pytest(*args: str) -> int:
+    """Run pytest with what this book adds to it; returns its exit status."""
+    return subprocess.run([sys.executable, '-m', 'pytest', '-q', '-p', 'tests.durations',
+                           '-p', 'tests.notebook_plugin', *args], cwd=ROOT).returncode
+
+
 def check(quick: bool, args: list[str]) -> int:
-    """Run the checks; returns an exit status."""
+    """Run the checks; returns an exit status. Arguments of pytest choose tests, which run in turn."""
     style = subprocess.run([sys.executable, '-m', 'ruff', 'check', '--quiet', '.'], cwd=ROOT).returncode
-    what = ['-m', 'not slow', 'tests'] if quick else NBVAL
-    tests = subprocess.run(
-        [sys.executable, '-m', 'pytest', '-q', '-p', 'tests.durations', '-p', 'tests.notebook_plugin',
-         *what, *args], cwd=ROOT).returncode
+    if quick:
+        tests = pytest('-m', 'not slow', *(args or BESIDE), 'tests')
+    elif args:
+        tests = pytest(*NBVAL, *args)
+    else:
+        tests = pytest('-m', 'not alone', *BESIDE, 'tests') or pytest('-m', 'alone', *NBVAL)
     if style:
         print('style: ruff found the above')
     return style or tests

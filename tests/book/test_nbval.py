@@ -12,7 +12,7 @@ from d2l_local import claims, timing
 from tools import ledgers, notebooks, prose
 from tools.notebooks import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 def nbval(path, **environment):

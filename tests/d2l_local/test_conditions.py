@@ -82,6 +82,7 @@ def test_the_accounting(monkeypatch, all_busy, own_busy, seconds, free):
 
 @linux
 @pytest.mark.slow
+@pytest.mark.alone
 def test_busy_neighbours_are_seen(monkeypatch):
     """As many as there are cores: whatever else the machine does, none is free."""
     # they are this process's children, whose work would count as its own
@@ -94,6 +95,7 @@ def test_busy_neighbours_are_seen(monkeypatch):
 
 
 @linux
+@pytest.mark.alone
 def test_own_work_is_known():
     """Of this thread, and of a child while it lives and after its end."""
     import multiprocessing

@@ -116,6 +116,7 @@ def test_threads_do_not_leak(t):
     assert torch.get_num_threads() == before == found[0]
 
 
+@pytest.mark.alone
 def test_two_virtual_devices_overlap(t):
     """What one of them does begins and ends while the other is at work."""
     one, two = devices = t.devices(2)

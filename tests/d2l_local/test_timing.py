@@ -13,6 +13,7 @@ import pytest
 from d2l_local import timing
 from tests.instrument import busy, neighbours, simulate, simulated, units_per_call
 
+pytestmark = pytest.mark.alone
 UNITS = units_per_call(70e-6)
 
 

@@ -12,6 +12,8 @@ import pytest
 from hardware_lab import KIB, MIB, core, kernels, memory
 from tests.hardware_lab.stairs import stairs
 
+pytestmark = pytest.mark.alone
+
 # --- rings and sums -------------------------------------------------------------------------------
 
 @pytest.mark.parametrize(('n_bytes', 'offset'), [(4 * KIB, 0), (4 * KIB, 4), (4 * KIB, 60), (1, 0)])

@@ -23,7 +23,7 @@ from d2l_local.timing import figure
 from hardware_lab import KIB, MIB, NotHere, core, kernels, memory
 from tests.hardware_lab.stairs import exact, least
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 # --- the traps ------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from d2l_local.processes import cluster, links
 from tests.living import alive, gone
 from tools.notebooks import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 RECEIVE = '''
 import socket, threading

@@ -33,6 +33,7 @@ def sample():
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize('m', list(sample()), ids=lambda m: m.claim)
 def test_a_sample_of_the_faults_is_killed(m):
     if reason := notebooks.missing(notebooks.framework(ROOT / m.notebook)):
@@ -70,6 +71,7 @@ def test_a_mutated_pair_cannot_hold(name, bound, best):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_pairs_are_mutated(tmp_path):
     found = mutants.try_pairs(planted(tmp_path, PAIRS))
     assert found == {'a-b': ['fails', 'fails'], 'a-c': ['fails', 'fails']}
