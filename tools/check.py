@@ -2,9 +2,9 @@
 
     python -m tools.check [quick | profile] [arguments of pytest …]
 
-First the tests that measure nothing, on all cores; if they pass, those that measure and the notebooks, one
-after another. *quick* leaves out the notebooks and the tests that start clusters, kernels or builds;
-*profile* runs nothing and prints what took longest when it last ran.
+First the tests that measure nothing, on all cores; if they pass, those that measure and the notebooks,
+one after another. *quick* leaves out the notebooks and the tests that start clusters, kernels or
+builds; *profile* runs nothing and prints what took longest when it last ran.
 """
 
 import json
