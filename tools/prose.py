@@ -22,7 +22,8 @@ SOURCE = re.compile(r'\]\(https?://|\{cite\}|\]\(#claim-|cost model', re.IGNOREC
 # Kinds of hosts that are no source: encyclopaedias that anyone edits, magazines, shops, forums, mirrors.
 WEAK_HOSTS = re.compile(r'\]\((https?://(?:[\w-]+\.)*(?:wikipedia|anandtech|tomshardware|techpowerup|tweaktown|'
                         r'csdn|pcper|pcguide|eweek|storagereview|geektopia|sysrqmts|easymanua|manualspro|ques10|'
-                        r'inkl|vdocuments|scribd|medium|reddit|stackoverflow|stackexchange|quora|euno|arxivlens)'
+                        r'inkl|vdocuments|scribd|medium|reddit|stackoverflow|stackexchange|quora|euno|arxivlens|'
+                        r'kingston|chipsandcheese|numberworld)'
                         r'\.[a-z.]+/[^)]*)\)')
 QUESTION = re.compile(r'\?[*_)"”]*$|^#+ (When|What|Why|How|Where|Does|Is)\b')
 # Directives whose body is not a statement of ours: code, formulas, definitions, tasks for the reader.
