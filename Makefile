@@ -12,20 +12,25 @@ help:
 	@echo "make test      unit tests, rules for notebooks, every notebook re-run and compared"
 	@echo "make profile   the slowest cells and tests of the last make test"
 	@echo "make lab       open the chapters in JupyterLab"
+	@echo "make exercises write notebooks to solve the exercises in, with a check of each answer"
 	@echo "make refresh   re-run notebooks and store their outputs; NB=path for one,"
 	@echo "               ALL=1 to store also what differs only in times and images"
 	@echo "make ledger    write this machine's ledger from the last run, to contribute it"
 	@echo "make repeat    run the book N=1 more times in fresh processes, for the spread between runs"
 	@echo "make mutants   plant faults in the experiments; a claim that still holds proves nothing"
+	@echo "make student   a copy of the book without solutions, in _build/student"
+	@echo "make epub      the book as one file, in _build/epub; make pdf: in _build/pdf"
 	@echo "make clean     remove what was built (_build); ENV=1 removes .venv too"
 book: ; @$(FRONT) book $(TOPIC)
 check: ; @$(FRONT) check
 profile: ; @$(FRONT) profile
 test: ; @$(FRONT) test
 lab: ; @$(FRONT) lab
+exercises: ; @$(FRONT) exercises
 refresh: ; @$(FRONT) refresh $(NB) $(if $(ALL),--all-outputs)
 ledger: ; @$(FRONT) ledger
 repeat: ; @$(FRONT) repeat $(or $(N),1)
 mutants: ; @$(FRONT) mutants $(NB)
+student epub pdf: ; @$(FRONT) $@
 clean: ; @$(FRONT) clean $(if $(ENV),--env)
-.PHONY: help book check test profile lab refresh ledger repeat mutants clean
+.PHONY: help book check test profile lab exercises refresh ledger repeat mutants student epub pdf clean

@@ -43,7 +43,10 @@ def all_exercises() -> list[Exercise]:
 
 
 def index() -> str:
-    """A table of all exercises, for a page."""
-    rows = [f'| {e.topic} | {{ref}}`{e.title} <{e.label}>` | {e.time} | {e.solved} |'
-            for e in all_exercises()]
-    return '\n'.join(['| topic | exercise | time | solution |', '|---|---|---|---|', *rows])
+    """A table of all exercises, for a page; where none is solved, it does not speak of solutions."""
+    found = all_exercises()
+    solved = any(e.solved for e in found)
+    rows = [f'| {e.topic} | {{ref}}`{e.title} <{e.label}>` | {e.time} |' + f' {e.solved} |' * solved
+            for e in found]
+    head = ['| topic | exercise | time |' + ' solution |' * solved, '|---' * (3 + solved) + '|']
+    return '\n'.join([*head, *rows])

@@ -128,11 +128,13 @@ COMMANDS = {
     'check': ['-m', 'tools.check', 'quick'],
     'test': ['-m', 'tools.check'],
     'profile': ['-m', 'tools.check', 'profile'],
-    'lab': ['-m', 'jupyterlab', '--notebook-dir', 'chapters'],
+    'lab': ['-m', 'jupyterlab', '--notebook-dir', '.', '--LabApp.default_url=/lab/tree/chapters'],
+    'exercises': ['-m', 'tools.stubs'],
     'refresh': ['-m', 'tools.notebooks', 'refresh'],
     'ledger': ['-m', 'tools.ledgers', 'write'],
     'repeat': ['-m', 'tools.ledgers', 'repeat'],
     'mutants': ['-m', 'tools.mutants'],
+    **{name: ['-m', 'tools.editions', name] for name in ('student', 'epub', 'pdf')},
 }
 
 

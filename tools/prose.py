@@ -89,10 +89,13 @@ class Call:
     cell: int
 
 
-def claimed(node: ast.AST) -> str | None:
-    """The id of the claim that a call makes, empty if it is no literal; None if it makes none."""
+def claimed(node: ast.AST, name: str = 'claim') -> str | None:
+    """The id of the claim that a call makes, or asks for a guess at if ``name`` is ``'predict'``.
+
+    Empty if it is no literal; None if the call is another one.
+    """
     if not isinstance(node, ast.Call) or getattr(
-            node.func, 'attr', getattr(node.func, 'id', '')) != 'claim':
+            node.func, 'attr', getattr(node.func, 'id', '')) != name:
         return None
     return str(getattr(node.args[0], 'value', '')) if node.args else ''
 

@@ -1,0 +1,131 @@
+"""Other editions: the one for a class keeps its secrets, the EPUB keeps the standard."""
+
+import json
+import posixpath
+import re
+import subprocess
+import sys
+import zipfile
+from html import unescape
+from xml.etree import ElementTree
+
+import bs4
+import nbformat
+import pytest
+
+from tools import editions, notebooks, prose
+from tools.notebooks import ROOT
+
+
+@pytest.fixture(scope='module')
+def edition(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('student') / 'book'
+    editions.student(folder)
+    return folder
+
+
+def secrets():
+    """Sentences and lines of code of the solutions that stand nowhere else in the book."""
+    texts = [c.source for p in editions.solutions() for c in nbformat.read(p, 4).cells]
+    shown = []
+    for path in prose.pages():
+        if path.suffix == '.md':
+            text = path.read_text()
+            texts += [m[0] for m in editions.SOLUTION.finditer(text)]
+            shown.append(editions.SOLUTION.sub('', text))
+        elif path not in editions.solutions():
+            shown.append('\n'.join(c.source for c in nbformat.read(path, 4).cells))
+    public = '\n'.join([*shown, *(p.read_text() for p in (ROOT / 'd2l_local').rglob('*.py'))])
+    lines = {line.strip() for text in texts for line in text.split('\n')}
+    return [line for line in lines if len(line) > 40 and not line.startswith((':', '```', '#', '|'))
+            and line not in public]
+
+
+@pytest.mark.slow
+def test_nothing_of_a_solution_is_in_it(edition):
+    """Not in a page, an index for searching, a ledger or a notebook, whatever the kind of file."""
+    wanted, found = sorted(secrets())[::4], []       # what leaks, leaks in blocks
+    assert len(wanted) > 250
+    for path in edition.rglob('*'):
+        if path.is_file() and path.suffix not in ('.png', '.woff2', '.ttf', '.gz', '.inv', '.svg'):
+            text = unescape(re.sub(r'<[^>]*>', '', path.read_text(errors='replace')))
+            if path.suffix in ('.json', '.ipynb'):
+                text += json.dumps(text, ensure_ascii=False)
+            found += [(path.relative_to(edition), line) for line in wanted if line in text]
+            if path.suffix in ('.html', '.js', '.json', '.ipynb', '.csv', '.md'):
+                assert not re.findall(r'\b[a-z]+-(?:mx-|pt-)?sol-[\w-]+', text), path
+    assert not found
+    assert not list(edition.rglob('*solutions*'))
+
+
+@pytest.mark.slow
+def test_it_has_all_else(edition):
+    kept = [p for p in notebooks.toc() if 'solutions' not in p]
+    assert all((edition / 'html' / f'{p}.html').exists() for p in kept)
+    assert 'its exercises have no solutions' in (edition / 'html' / 'intro.html').read_text()
+    listed = subprocess.run([sys.executable, '-c', 'from tools import exercises, notebooks\n'
+                             'print(len(exercises.all_exercises()), len(notebooks.notebooks()))'],
+                            cwd=edition, capture_output=True, text=True, check=True).stdout.split()
+    here = [len(list(re.finditer(r'```\{exercise\}', p.read_text())))
+            for p in (ROOT / 'chapters').glob('*/exercises.md')]
+    assert list(map(int, listed)) == [sum(here), len(notebooks.notebooks()) - len(editions.solutions())]
+
+
+@pytest.fixture(scope='module')
+def book(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('epub')
+    editions.epub(folder)
+    with zipfile.ZipFile(folder / 'book.epub') as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+@pytest.mark.slow
+def test_the_epub_has_every_page_well_formed_and_linked(book):
+    assert next(iter(book)) == 'mimetype'
+    assert {f'{p}.xhtml' for p in notebooks.toc()} <= set(book)
+    found = {n: ElementTree.fromstring(data) for n, data in book.items() if n.endswith('.xhtml')}
+    ids = {n: {e.get('id') for e in page.iter()} for n, page in found.items()}
+    for name, page in found.items():
+        assert not list(page.iterfind('.//{*}script')), name
+        for link in page.iterfind('.//{*}a[@href]'):
+            if not re.match(r'[a-z]+:', link.get('href')):
+                file, _, anchor = link.get('href').partition('#')
+                to = posixpath.normpath(posixpath.join(posixpath.dirname(name), file)) if file else name
+                assert to in book and (not anchor or anchor in ids[to]), (name, link.get('href'))
+        assert all(image.get('alt') for image in page.iterfind('.//{*}img')), name
+    assert sum(len(list(page.iterfind('.//{*}math'))) for page in found.values()) > 200
+
+
+@pytest.mark.slow
+def test_one_page_for_the_printer(book, tmp_path):
+    for name, data in book.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    page = bs4.BeautifulSoup(editions.one_page(tmp_path), 'html.parser')
+    ids = [t['id'] for t in page.find_all(id=True)]
+    assert len(ids) == len(set(ids)) and len(page.select('nav li')) >= len(notebooks.toc())
+    assert not [a['href'] for a in page.find_all('a', href=re.compile('^#')) if a['href'][1:] not in ids]
+    assert all((tmp_path / image['src']).exists() for image in page.find_all('img'))
+
+
+def test_a_pdf_needs_a_browser(monkeypatch, tmp_path):
+    monkeypatch.setattr(editions.shutil, 'which', lambda name: None)
+    with pytest.raises(SystemExit, match='install the package chromium'):
+        editions.pdf(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_text_without_solutions():
+    text = ('Ask [here](a.md). It is [solved](t_solutions_mxnet.ipynb), as a solution. It is '
+            '[seen](#claim-a-b) and [known](#claim-a-c).\n\n'
+            '```{solution} ex\n:class: dropdown\nForty-two.\n```\n\n'
+            '3. [Exercises](exercises.md), with [solutions](t_solutions_pytorch.ipynb)\n4. More\n')
+    assert editions.without_solutions(text, {'a-b'}) == (
+        'Ask [here](a.md). It is seen and [known](#claim-a-c).\n\n'
+        '3. [Exercises](exercises.md)\n4. More\n')
+
+
+def test_an_edition_that_there_is_not(capsys, monkeypatch):
+    monkeypatch.setattr(sys, 'argv', ['editions', 'large-print'])
+    with pytest.raises(SystemExit, match='There are these editions: student, epub, pdf'):
+        editions.main()
