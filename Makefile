@@ -20,6 +20,7 @@ help:
 	@echo "make mutants   plant faults in the experiments; a claim that still holds proves nothing"
 	@echo "make student   a copy of the book without solutions, in _build/student"
 	@echo "make epub      the book as one file, in _build/epub; make pdf: in _build/pdf"
+	@echo "make env       make the environment in .venv and do nothing else"
 	@echo "make clean     remove what was built (_build); ENV=1 removes .venv too"
 book: ; @$(FRONT) book $(TOPIC)
 check: ; @$(FRONT) check
@@ -31,6 +32,6 @@ refresh: ; @$(FRONT) refresh $(NB) $(if $(ALL),--all-outputs)
 ledger: ; @$(FRONT) ledger
 repeat: ; @$(FRONT) repeat $(or $(N),1)
 mutants: ; @$(FRONT) mutants $(NB)
-student epub pdf: ; @$(FRONT) $@
+env student epub pdf: ; @$(FRONT) $@
 clean: ; @$(FRONT) clean $(if $(ENV),--env)
-.PHONY: help book check test profile lab exercises refresh ledger repeat mutants student epub pdf clean
+.PHONY: help book check test profile lab exercises refresh ledger repeat mutants env student epub pdf clean

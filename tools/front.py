@@ -140,12 +140,14 @@ COMMANDS = {
 
 def main():
     command, args = (sys.argv[1:2] or ['help'])[0], sys.argv[2:]
-    if command != 'clean' and command not in COMMANDS:
+    if command not in ('clean', 'env') and command not in COMMANDS:
         sys.exit(f'{command}: not a command; type: make help')
     writable()
     if command == 'clean':
         return clean(args)
     ensure(command)
+    if command == 'env':
+        return None
     child = subprocess.Popen([str(PYTHON), *COMMANDS[command], *args], cwd=str(ROOT),
                              env={**os.environ, 'PYTHONUTF8': '1'})
     while True:

@@ -8,17 +8,22 @@ import re
 import shutil
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 
 import nbformat
+import yaml
 
-from d2l_local import claims, machine, timing
-from tools import exercises, ledger, ledgers, notebooks, prose, terms
+from d2l_local import claims, machine, predictions, timing
+from tools import drawing, exercises, ledger, ledgers, live, notebooks, prose, terms
 from tools.ledgers import Ledger
 from tools.notebooks import ROOT
 
 BUILD = ROOT / '_build'
 COPIED = ('.md', '.svg', '.png')
+THEBE = re.compile(r'<script>const THEBE_JS_URL.*?</script>|<script[^>]*sphinx-thebe[^>]*></script>|'
+                   r'<script type="text/x-thebe-config">.*?</script>|<link[^>]*sphinx-thebe[^>]*>',
+                   re.DOTALL)
 MADE = 'made'          # in a source tree: its pages stand as they are
 
 
@@ -95,24 +100,65 @@ def folded(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
 
     The reader of a page sees a claim's sentence, figure and verdict; in the notebook it stays code.
     """
+    return parted(cell, 'claim', claims.METADATA_KEY, {'tags': ['hide-input'], 'mystnb': {
+        'code_prompt_show': 'How it was tested', 'code_prompt_hide': 'Hide the test'}})
+
+
+def asking(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """A code cell in two: what it does, and the questions at its end; a page hides their calls."""
+    return parted(cell, 'predict', predictions.METADATA_KEY, {'tags': ['remove-input']})
+
+
+def parted(cell: nbformat.NotebookNode, name: str, key: str,
+           metadata: dict) -> list[nbformat.NotebookNode]:
+    """A code cell, and a second one with these metadata for the calls of ``name`` at its end.
+
+    Args:
+        key: where the outputs of these calls have their data; they go with them.
+    """
     if cell.cell_type != 'code' or cell.source.startswith('%%'):
         return [cell]
     statements = reversed(notebooks.tree(cell.source).body)
     tail = list(itertools.takewhile(
-        lambda s: isinstance(s, ast.Expr) and prose.claimed(s.value), statements))
+        lambda s: isinstance(s, ast.Expr) and prose.claimed(s.value, name), statements))
     if not tail:
         return [cell]
-    ids, lines = {prose.claimed(s.value) for s in tail}, cell.source.split('\n')
+    ids, lines = {prose.claimed(s.value, name) for s in tail}, cell.source.split('\n')
     code, test = copy.deepcopy(cell), copy.deepcopy(cell)
     first = tail[-1].lineno - 1
     code.source, test.source = '\n'.join(lines[:first]).rstrip(), '\n'.join(lines[first:])
-    test.outputs = [o for o in cell.outputs
-                    if o.get('metadata', {}).get(claims.METADATA_KEY, {}).get('id') in ids]
+    test.outputs = [o for o in cell.outputs if o.get('metadata', {}).get(key, {}).get('id') in ids]
     code.outputs = [o for o in cell.outputs if o not in test.outputs]
-    test.id += '-claim'
-    test.metadata = nbformat.from_dict({'tags': ['hide-input'], 'mystnb': {
-        'code_prompt_show': 'How it was tested', 'code_prompt_hide': 'Hide the test'}})
+    test.id += f'-{name}'
+    test.metadata = nbformat.from_dict(metadata)
     return [code, test] if code.source or code.outputs else [test]
+
+
+def ask(nb: nbformat.NotebookNode, page: str, entries: dict[str, ledger.Entry]) -> list[str]:
+    """Give each question the figure that ``predict.js`` compares a guess with; returns rows of a table.
+
+    Without that script, or where nothing was measured, the question stands before its result.
+    """
+    rows = []
+    for out in (out for cell in nb.cells for out in cell.get('outputs', [])):
+        if not (data := out.get('metadata', {}).get(predictions.METADATA_KEY)):
+            continue
+        id, question = data['id'], escape(data['question'])
+        c = entries[id].claim if id in entries else {}
+        more = '' if not c.get('value') else ''.join(f' data-{k}="{escape(str(v))}"' for k, v in {
+            'value': c['value'], 'figure': c['figure'], 'unit': ' '.join(c['bound'].split()[2:]),
+            'topic': page.split('/')[-2], 'up': '../' * page.count('/')}.items())
+        out.data['text/html'] = (f'<div class="d2l-predict" id="ask-{id}" data-claim="{id}"{more}>'
+                                 f'<p><b>Guess first.</b> {question}</p></div>')
+        rows.append(f'<tr data-claim="{id}"><td><a href="{page}.html#ask-{id}">{question}</a></td></tr>')
+    return rows
+
+
+def guesses(rows: list[str]) -> str:
+    """All questions of the book; ``predict.js`` puts what the reader guessed beside them."""
+    return ('<div class="d2l-guesses d2l-ledger"><table class="table"><thead><tr>'
+            '<th scope="col">question</th></tr></thead><tbody>\n' + '\n'.join(rows)
+            + '\n</tbody></table></div>')
 
 
 def disagreements(entries: dict[str, ledger.Entry], machines: list[Ledger]) -> dict[str, str]:
@@ -140,12 +186,16 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     elsewhere = disagreements(by_id, machines)
     here = next((m for m in machines if entries and m.kind == ledgers.kind(machine.machine())), None)
     said: dict[str, str] = {}
+    asked: list[str] = []
+    found = live.Measurements({ledger.page_name(p): nb for p, nb in shown.items()},
+                              {ledger.page_name(p) for p in old})
     wanted, same = {source / MADE}, (source / MADE).exists()
     # Notebooks first: a claim's own page is where its sentence stands, if it stands there.
     for path, nb in shown.items():
         name = ledger.page_name(path)
         if path in old:
             not_run_note(path, nb, [e for e in entries if e.page == name])
+        asked += ask(nb, name, by_id)
         seen: set[str] = set()
         for cell in nb.cells:
             if cell.cell_type == 'markdown':
@@ -163,22 +213,25 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
             same = same and to.exists() and to.read_bytes() == path.read_bytes()
             shutil.copy2(path, to)
             continue
-        text = path.read_text()
+        text = published(path.read_text()) if path.name == '_config.yml' else path.read_text()
         if path.suffix == '.md':
             linked = text if path.stem == 'glossary' else terms.link(text, set())
             text = link_claims(linked, ledger.page_name(path), by_id, said, elsewhere)
         for mark, made in (('<!-- ledger -->', lambda: ledger.page(entries, summary, machines)),
                            ('<!-- refuted -->', lambda: ledger.refuted(machines)),
                            ('<!-- history -->', ledger.history),
+                           ('<!-- guesses -->', lambda: guesses(asked)),
                            ('<!-- exercises -->', exercises.index)):
             text = text.replace(mark, made()) if mark in text else text
+        if live.MARK.search(text):
+            text = live.insert(text, drawing.load(path.parent.name, 'live').LIVE, found)
         changed = put(to, text)
         same = same and not changed
         if changed and path.suffix in ('.yml', '.bib', '.css', '.js'):      # every page shows these
             shutil.rmtree(source / '_build', ignore_errors=True)
     for path, nb in shown.items():
         point_back(nb, ledger.page_name(path), said, here)
-        nb.cells = [part for cell in nb.cells for part in folded(cell)]
+        nb.cells = [part for cell in nb.cells for half in asking(cell) for part in folded(half)]
         wanted.add(source / path.relative_to(ROOT))
         same = not put(source / path.relative_to(ROOT), nbformat.writes(nb)) and same
     for stale in source.rglob('*'):
@@ -188,6 +241,36 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     if not same:
         (source / MADE).unlink(missing_ok=True)
     return summary, ledger.as_json(entries, summary)
+
+
+def published(config: str) -> str:
+    """The configuration, with buttons that lead to the repository if it names one."""
+    settings = yaml.safe_load(config)
+    if not settings.get('repository', {}).get('url'):
+        return config
+    buttons = ('use_repository_button', 'use_issues_button', 'use_edit_page_button')
+    settings['html'] |= dict.fromkeys(buttons, True)
+    settings['launch_buttons'] = {'binderhub_url': 'https://mybinder.org',
+                                  'notebook_interface': 'jupyterlab'}
+    return yaml.safe_dump(settings, sort_keys=False)
+
+
+def mended(page: str) -> str:
+    """A page without faults of the theme: a live kernel that this book does not use, whose script is
+    declared twice; and a side bar that is no landmark."""
+    page = THEBE.sub('', page)
+    return page.replace('<div class="bd-sidebar-primary ',
+                        '<div role="complementary" aria-label="The book" class="bd-sidebar-primary ')
+
+
+def jupyter_book(source: Path, *args: str) -> None:
+    """Run Jupyter Book on a source tree; a warning ends the program."""
+    program = 'import tools; from jupyter_book.cli.main import main; main()'        # it has no __main__
+    done = subprocess.run([sys.executable, '-c', program, 'build', str(source), '-n', '-W',
+                           '--keep-going', '-q', *args], capture_output=True, text=True,
+                          env={**os.environ, 'PYTHONPATH': str(ROOT), 'NO_COLOR': '1'})
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr + '\nThe pages were not rebuilt: see the warnings above.')
 
 
 def make(shown: dict, old: set[Path], source: Path, html: Path) -> str:
@@ -206,19 +289,15 @@ def make(shown: dict, old: set[Path], source: Path, html: Path) -> str:
     if not whole.exists():
         shutil.rmtree(built, ignore_errors=True)
     whole.unlink(missing_ok=True)
-    jupyter_book = 'import tools; from jupyter_book.cli.main import main; main()'   # it has no __main__
-    command = [sys.executable, '-c', jupyter_book, 'build', str(source), '-n', '-W',
-               '--keep-going', '-q']
-    done = subprocess.run(command, capture_output=True, text=True,
-                          env={**os.environ, 'PYTHONPATH': str(ROOT), 'NO_COLOR': '1'})
-    if done.returncode:
-        sys.exit(done.stdout + done.stderr + '\nThe pages were not rebuilt: see the warnings above.')
+    jupyter_book(source)
     whole.touch()
     for folder in (new, gone):
         shutil.rmtree(folder, ignore_errors=True)
     try:
         shutil.copytree(built / 'html', new)
         (new / 'ledger.json').write_text(json_text)
+        for path in new.rglob('*.html'):
+            path.write_text(mended(path.read_text()))
         if html.exists():
             html.rename(gone)
         new.rename(html)

@@ -1,13 +1,15 @@
 """What the pages do to a notebook before it is shown."""
 
 import re
+import shutil
 
 import nbformat
 import pytest
 
-from d2l_local import claims
+from d2l_local import claims, predictions
 from d2l_local.claims import METADATA_KEY
 from tools import exercises, ledger, notebooks, pages, prose, terms
+from tools.notebooks import ROOT
 
 
 def shown(id):
@@ -31,6 +33,31 @@ def test_the_claims_at_the_end_of_a_cell_are_folded():
     assert test.source.startswith("d2l.claim('a-b'") and test.source.endswith("'Two.', True)")
     assert test.outputs == [shown('a-b'), shown('a-c')] and test.metadata.tags == ['hide-input']
     assert code.id != test.id
+
+
+def test_the_questions_at_the_end_of_a_cell_are_shown_without_their_calls():
+    asked = nbformat.v4.new_output('display_data', {'text/plain': 'How many?'}, metadata={
+        predictions.METADATA_KEY: {'id': 'a-b', 'question': 'How many?'}})
+    code, question = pages.asking(cell("x = 1\n\nd2l.predict('a-b',\n    'How many?', guess=...)",
+                                       PRINTED, asked))
+    assert code.source == 'x = 1' and code.outputs == [PRINTED]
+    assert question.outputs == [asked] and question.metadata.tags == ['remove-input']
+    only, = pages.asking(cell("d2l.predict('a-b', 'How many?')", asked))
+    assert only.metadata.tags == ['remove-input'] and pages.folded(only) == [only]
+
+
+@pytest.mark.parametrize('value', [None, 0, 5.0])
+def test_a_question_gets_the_figure_that_answers_it(value):
+    asked = nbformat.v4.new_output('display_data', {}, metadata={
+        predictions.METADATA_KEY: {'id': 'a-b', 'question': 'How "many" <b>?'}})
+    nb = nbformat.v4.new_notebook(cells=[cell('', asked, PRINTED)])
+    claim = {'value': value, 'figure': '5 "times"', 'bound': '> 2 times as long'}
+    row, = pages.ask(nb, 'chapters/one/page', {'a-b': ledger.Entry(claim, 'chapters/one/page', True)})
+    page = asked.data['text/html']
+    assert 'How &quot;many&quot; &lt;b&gt;?' in page and 'id="ask-a-b" data-claim="a-b"' in page
+    more = ' data-value="5.0" data-figure="5 &quot;times&quot;" data-unit="times as long"'
+    assert (more in page and 'data-topic="one" data-up="../../"' in page) == bool(value)
+    assert 'chapters/one/page.html#ask-a-b' in row
 
 
 def test_a_cell_of_claims_alone_becomes_one_folded_cell():
@@ -104,3 +131,27 @@ def test_the_index_lists_every_exercise_with_its_solution():
     topics = {p.parent.name for p in prose.pages() if p.name == 'exercises.md'}
     assert len({e.topic for e in warm_up}) == len(topics) and len(warm_up) >= 3 * len(topics)
     assert exercises.index().count('\n') == len(listed) + 1
+
+
+def test_without_a_repository_there_are_no_buttons():
+    text = (ROOT / '_config.yml').read_text()
+    assert pages.published(text) == text and 'repository:' not in text
+
+
+@pytest.mark.slow
+def test_with_a_repository_there_are_buttons_and_never_a_fault_of_the_theme(tmp_path):
+    config = (ROOT / '_config.yml').read_text() + '\nrepository: {url: "https://github.com/some/book"}\n'
+    (tmp_path / '_config.yml').write_text(pages.published(config))
+    (tmp_path / '_toc.yml').write_text('format: jb-book\nroot: one\n')
+    shutil.copy(ROOT / 'references.bib', tmp_path)
+    shutil.copytree(ROOT / 'tools' / 'theme', tmp_path / 'theme')
+    cell = nbformat.v4.new_markdown_cell('# One\n\nA page.')
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / 'one.ipynb')
+    pages.jupyter_book(tmp_path)
+    page = (tmp_path / '_build' / 'html' / 'one.html').read_text()
+    for address in ('mybinder.org/v2/gh/some/book', 'github.com/some/book/issues/new',
+                    'github.com/some/book/edit/'):
+        assert address in page
+    assert 'THEBE_JS_URL' in page and '<div role="complementary"' not in page
+    page = pages.mended(page)
+    assert 'thebe' not in page.lower() and page.count('<div role="complementary"') == 1
