@@ -177,5 +177,36 @@ def links():
     return ax
 
 
-FIGURES = {'computer': computer, 'core': core, 'simd': simd, 'false_sharing': false_sharing, 'gpu': gpu,
+def die():
+    """A processor for laptops: cores and other parts on one ring, each with a slice of L3."""
+    ax = canvas(5.3, 3.3)
+    ax.add_patch(Rectangle((0.35, 1.2), 4.6, 0.9, fill=False, edgecolor=ORANGE, linewidth=3, zorder=1))
+    for i in range(4):
+        x = 0.75 + 0.95 * i
+        for y, low in ((2.45, 1.88), (0.1, 0.98)):
+            box(ax, x, y, 0.75, 0.75, f'core {i + 4 * (y < 1)}\nL1, L2', LIGHT)
+            link(ax, (x + 0.37, y + 0.75 * (y < 1)), (x + 0.37, low + 0.44 * (y > 1 or 0)), style='-')
+            box(ax, x, low, 0.75, 0.44, 'L3 slice', WARM, ORANGE, 8)
+    box(ax, 0.05, 1.35, 0.6, 0.6, 'GPU')
+    box(ax, 4.5, 1.35, 0.75, 0.6, 'memory,\nPCIe', size=8)
+    write(ax, 2.65, 1.65, 'ring', 9, color=GREY)
+    return ax
+
+
+def tensor():
+    """One step of a tensor core: a product of small matrices, added to a third."""
+    ax = canvas(5.3, 1.9)
+    for x, name, fill, sign in ((0.1, 'D: float32', LIGHT, '='), (1.5, 'A: 16 bits', WARM, '×'),
+                                (2.9, 'B: 16 bits', WARM, '+'), (4.3, 'C: float32', LIGHT, '')):
+        for row in range(4):
+            hot = {'D': (1, (2,)), 'A': (1, range(4)), 'B': (row, (2,)), 'C': (1, (2,))}[name[0]]
+            cells(ax, x, 1.2 - 0.22 * row, [''] * 4, 0.22, [
+                BLUE if row == hot[0] and i in hot[1] else fill for i in range(4)])
+        write(ax, x + 0.44, 0.32, name, 9)
+        write(ax, x + 1.14, 0.98, sign, 13)
+    write(ax, 2.65, 1.68, 'all 16 sums of four products in one step', 9, color=GREY)
+    return ax
+
+
+FIGURES = {'die': die, 'tensor': tensor, 'computer': computer, 'core': core, 'simd': simd, 'false_sharing': false_sharing, 'gpu': gpu,
            'links': links}
