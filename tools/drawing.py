@@ -4,12 +4,11 @@
 
 runs ``chapters/TOPIC/figures/draw.py``, of every topic if none is named. Such a script has ``FIGURES``,
 functions by the name of their file, and may have ``TABLES``, functions of the page ``index.md`` by the
-name of the table. A page may also have a calculator, which runs in the browser.
+name of the table. Figures that a reader can turn are another matter: ``tools/live.py``.
 """
 
 import importlib.util
 import io
-import json
 import math
 import re
 import sys
@@ -30,10 +29,10 @@ LIGHT, WARM, MINT, GREY = '#dbe7f5', '#fbe3d3', '#dcefdd', '#555555'
 
 # Figures.
 
-def load(topic: str) -> ModuleType:
-    """The script of a topic, as a module."""
-    script = CHAPTERS / topic / 'figures' / 'draw.py'
-    spec = importlib.util.spec_from_file_location(f'draw_{topic}', script)
+def load(topic: str, name: str = 'draw') -> ModuleType:
+    """A script of a topic, as a module: ``draw``, or ``live`` for the figures that a reader can turn."""
+    script = CHAPTERS / topic / 'figures' / f'{name}.py'
+    spec = importlib.util.spec_from_file_location(f'{name}_{topic}', script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -88,38 +87,11 @@ def arrow(ax, start, end, style='-|>', colour=GREY, width=1.5, bend=0.0, near=0.
         'connectionstyle': f'arc3,rad={bend}'})
 
 
-# Tables of a page, and its calculator.
+# Tables of a page.
 
 def number(x: float) -> str:
-    """About three digits, as ``calculator.js`` prints them."""
+    """About three digits."""
     return f'{x:.0f}' if x >= 100 else f'{x:.1f}' if x >= 10 else f'{x:.2f}'
-
-
-def calculator(page: str) -> dict:
-    """What a page tells ``calculator.js``."""
-    return json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.S)[1])
-
-
-def inputs(config: dict) -> dict[str, float]:
-    """The calculator's inputs as it starts, in units without prefixes."""
-    return {i['name']: i['value'] * i.get('scale', 1) for i in config['inputs']}
-
-
-def first_table(page: str, model: Callable[..., dict[str, float]]) -> str:
-    """The table with which the calculator starts, for readers without JavaScript.
-
-    Args:
-        model: computes a row, from the number of devices and the inputs.
-    """
-    config = calculator(page)
-    values, rows, k = inputs(config), [], 1
-    while k <= values['most']:
-        row = model(k, **values)
-        rows.append([str(k), *(number(row[c['value']] / c.get('scale', 1)) for c in config['columns'])])
-        k *= 2
-    titles = [f"{config['over']['label']} (cost model)",
-              *(c['label'] + (f", {c['unit']}" if c.get('unit') else '') for c in config['columns'])]
-    return '\n'.join('| ' + ' | '.join(r) + ' |' for r in [titles, ['---:'] * len(titles), *rows])
 
 
 def with_tables(page: str, tables: dict[str, Callable[[str], str]]) -> str:

@@ -128,7 +128,8 @@ COMMANDS = {
     'check': ['-m', 'tools.check', 'quick'],
     'test': ['-m', 'tools.check'],
     'profile': ['-m', 'tools.check', 'profile'],
-    'lab': ['-m', 'jupyterlab', '--notebook-dir', '.', '--LabApp.default_url=/lab/tree/chapters'],
+    'lab': ['-m', 'jupyterlab', '--notebook-dir', '.', '--LabApp.default_url=/lab/tree/chapters',
+            "--ServerApp.extra_static_paths=['_build']"],      # the pages, under /static/html/
     'exercises': ['-m', 'tools.stubs'],
     'refresh': ['-m', 'tools.notebooks', 'refresh'],
     'ledger': ['-m', 'tools.ledgers', 'write'],

@@ -91,6 +91,23 @@ def test_sentences_and_claims_are_linked_both_ways(pages):
             assert [ln for ln in page.links if ln.endswith(f'#claim-{id}')], (path.name, id)
 
 
+def test_questions_stand_before_the_results_that_answer_them(html, pages):
+    """In the page's source, with the figure; and each has its row on the page of guesses."""
+    asked, claims = 0, json.loads((html / 'ledger.json').read_text())['claims']
+    figures = {c['id']: c['value'] for c in claims}
+    for path in notebooks.notebooks():
+        text = (html / path.relative_to(ROOT).with_suffix('.html')).read_text()
+        for id, more in re.findall(r'<div class="d2l-predict" id="ask-([\w-]+)"(.*?)>', text):
+            asked += 1
+            assert text.index(f'id="ask-{id}"') < text.index(f'id="claim-{id}"')
+            found = re.search(r'data-value="(.*?)"', more)
+            assert (found and float(found[1])) == figures[id], id
+        assert '.predict(' not in re.sub('<[^>]*>', '', text)
+        assert 'in place of the dots' not in text
+    rows = re.findall(r'<tr data-claim="([\w-]+)"', (html / 'guesses.html').read_text())
+    assert len(set(rows)) == len(rows) == asked >= 50
+
+
 def test_the_ledger_has_every_claim(html, pages):
     ids = [c.id for p in prose.pages() for c in prose.claim_calls(p)]
     data = json.loads((html / 'ledger.json').read_text())

@@ -113,6 +113,23 @@ def test_a_ledger_that_is_none_is_red(claiming, tmp_path):
     assert status == 1 and 'RED: half.json is no ledger of this book' in said, said
 
 
+def test_guesses_of_whoever_runs_it_change_nothing(tmp_path):
+    """Neither one that is kept nor one that is typed into the cell."""
+    path, kept = tmp_path / 'asks.ipynb', tmp_path / 'guesses.json'
+    kept.write_text('{"guesses": {"a-b": {"guess": 3}}}')
+    code = ("from d2l_local import claims, predictions\npredictions.predict('a-b', 'How many?', guess={})\n"
+            "c = claims.claim('a-b', 'A sentence.', 6.0, above=2)")
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code.format('...'))]), path)
+    nb = notebooks.execute(path)
+    assert len(nb.cells[0].outputs) == 2
+    for guess in '...', '7':
+        nb.cells[0].source = code.format(guess)
+        nbformat.write(nb, path)
+        status, said = nbval(path, D2L_GUESSES=str(kept), D2L_LEDGERS=str(tmp_path / 'none'))
+        assert status == 0, said
+    assert kept.read_text() == '{"guesses": {"a-b": {"guess": 3}}}'
+
+
 SANITISED = [
     ('verdict: holds', 'verdict: undecided: too noisy', True),
     ('verdict: holds', 'verdict: fails', True),         # judged beside the ledgers, not here

@@ -8,7 +8,7 @@ from collections import Counter
 import nbformat
 import pytest
 
-from d2l_local import conditions
+from d2l_local import conditions, predictions
 from d2l_local.claims import CLOCKED, METADATA_KEY
 from tools import notebooks, prose
 from tools.notebooks import ROOT
@@ -99,6 +99,32 @@ def shown_claims(name):
 def test_claims_of_a_notebook_are_shown(name):
     """All of them, whatever their verdict: the stored run is not selected."""
     assert [c['id'] for c in shown_claims(name)] == [c.id for c in prose.claim_calls(ROOT / name)]
+
+
+def questions(name):
+    """The calls that ask for a guess, with the number of their cell."""
+    return [(i, node) for i, c in enumerate(BOOKS[name].cells) if c.cell_type == 'code'
+            for node in ast.walk(notebooks.tree(c.source)) if prose.claimed(node, 'predict') is not None
+            and ast.unparse(node.func) in ('d2l.predict', 'predictions.predict')]
+
+
+@each
+def test_a_guess_is_asked_for_shortly_before_the_figure_that_answers(name):
+    made = {c['id']: (i, c) for i, cell in enumerate(BOOKS[name].cells)
+            for c in (o.metadata[METADATA_KEY] for o in cell.get('outputs', [])
+                      if METADATA_KEY in o.get('metadata', {}))}
+    ids = [prose.claimed(node, 'predict') for _, node in questions(name)]
+    assert len(ids) == len(set(ids))
+    for (i, node), id in zip(questions(name), ids, strict=True):
+        assert id in made, f'{id!r}: no claim of this notebook'
+        at, c = made[id]
+        assert c['kind'] != 'fact' and i < at <= i + 8, id
+        assert [ast.unparse(k) for k in node.keywords] == ['guess=...'], 'a guess was left there'
+    shown = [o.metadata[predictions.METADATA_KEY] for o in outputs(name)
+             if predictions.METADATA_KEY in o.get('metadata', {})]
+    assert [s['id'] for s in shown] == ids and all(s['question'].endswith(('?', '.')) for s in shown)
+    figures = [c for _, c in made.values() if c['kind'] in ('ratio', 'figure') and c['value']]
+    assert is_solution(name) or len(ids) >= min(2, len(figures))
 
 
 @each

@@ -1,9 +1,7 @@
-"""The figures and the table of this topic: python -m tools.drawing memory"""
+"""The figures of this topic: python -m tools.drawing memory"""
 
 import numpy as np
 from matplotlib import pyplot as plt
-
-from tools import drawing
 
 PARTS = {'weights': '#4c72b0', 'gradients': '#8172b3', "optimizer's state": '#937860',
          'activations': '#dd8452'}
@@ -53,15 +51,4 @@ def ways():
     return ax
 
 
-def fits(k, parameters, number, state, kept, largest, tensor, pieces, card, most):
-    """Bytes of a training step with a batch of k: the formulas of the calculator, once more."""
-    weights = number * parameters
-    fixed = 2 * weights + state * parameters
-    activations = number / 4 * kept * k / pieces
-    moment = 2 * (number / 4) * largest * k / pieces
-    peak = max(fixed - weights + activations + moment, fixed + 2 * number * tensor)
-    return {'fixed': fixed, 'activations': activations, 'peak': peak, 'share': peak / card}
-
-
 FIGURES = {'mountain': mountain, 'ways': ways}
-TABLES = {'fits': lambda page: drawing.first_table(page, fits)}

@@ -1,4 +1,4 @@
-"""The figures of this topic, and the tables of its first page: python -m tools.drawing multi_gpu"""
+"""The figures of this topic, and the table of its first page: python -m tools.drawing multi_gpu"""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,6 @@ from tools.drawing import (
     arrow,
     box,
     canvas,
-    first_table,
     number,
 )
 
@@ -115,34 +114,7 @@ def traffic(batches: tuple[int, ...] = (128, 256)) -> str:
     return '\n'.join([lines[0], '|---' + '|---:' * len(cells) + '|', *lines[1:]])
 
 
-# The cost model of the calculator, once more: index.md has its formulas for the browser.
-
-def scaling(k: int, parameters: float, work: float, batch: float, shared: float, speed: float,
-            bandwidth: float, latency: float, messages: float, even: float, overlap: float,
-            **_: float) -> dict[str, float]:
-    """One step of data-parallel training on ``k`` devices, in seconds (cost model).
-
-    Args:
-        parameters: float32 numbers to add up.
-        work: operations of the forward pass for an example; the backward pass takes twice as many.
-        batch: examples, on all devices if ``shared``, else on each.
-        speed: operations per second that a device reaches.
-        bandwidth, latency: of a link, in bytes per second and seconds.
-        messages: buckets.
-        even: 1 if the links share the load (ring, shares), 0 if one device adds up.
-        overlap: 1 if buckets are sent during the backward pass; the last one never is.
-    """
-    alone = 3 * work * batch / speed
-    compute = alone / k if shared else alone
-    load = 4 * parameters / (k if even else 1)
-    wire = 2 * (k - 1) * (messages * latency + load / bandwidth)
-    hidden = min(2 / 3 * compute, wire * (1 - 1 / messages)) if overlap else 0
-    step = compute + wire - hidden
-    return {'compute': compute, 'wire': wire, 'step': step, 'speedup': k * compute / step,
-            'efficiency': compute / step}
-
-
-TABLES = {'traffic': lambda page: traffic(), 'scaling': lambda page: first_table(page, scaling)}
+TABLES = {'traffic': lambda page: traffic()}
 
 
 # Figures.

@@ -1,4 +1,4 @@
-"""The figures of this topic and a table of its first page: python -m tools.drawing parameter_servers"""
+"""The figures of this topic: python -m tools.drawing parameter_servers"""
 
 import math
 from collections import Counter
@@ -8,7 +8,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from d2l_local import plotting
 from d2l_local.timing import Event
 from tools import drawing
-from tools.drawing import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, canvas, first_table, write
+from tools.drawing import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, canvas, write
 
 EXAMPLE = {'size': 160e6, 'gpu': 16e9, 'cpu': 16e9}     # bytes, bytes per second
 
@@ -96,22 +96,6 @@ def work(durations: list[float], steps: int, bound: float) -> list[list[tuple[fl
     return done
 
 
-# The cost model of the calculator, once more: index.md has its formulas for the browser.
-
-def aggregation(k: int, size: float, gpu: float, cpu: float, **_: float) -> dict[str, float]:
-    """Seconds to add up the arrays of ``k`` GPUs and hand out the sum (cost model).
-
-    Args:
-        size: bytes of an array.
-        gpu, cpu: bytes per second of a GPU's link, and of the link to the CPU, in each direction.
-    """
-    return {'one': 2 * (k - 1) * size / gpu, 'host': 2 * k * size / cpu,
-            'shares': 2 * (k - 1) * size / k / gpu}
-
-
-TABLES = {'aggregation': lambda page: first_table(page, aggregation)}
-
-
 # Figures.
 
 def box(ax, x, y, text='', fill=LIGHT, edge=BLUE, width=0.42, height=0.36, size=9):
@@ -127,7 +111,7 @@ def line(ax, start, end, colour=GREY, width=1.5, style='-|>', near=0.0, where=1)
 def strategies():
     """Four GPUs at a switch, three places to add up; the busiest link in another colour."""
     ax = canvas(5.4, 3.0)
-    times = aggregation(4, **EXAMPLE)
+    times = drawing.load('parameter_servers', 'live').aggregation(4, **EXAMPLE)
     labels = (('on one GPU', 'one', '3 arrays in,\n3 arrays out'),
               ('on the CPU', 'host', '4 arrays in,\n4 arrays out'),
               ('in shares', 'shares', '3 quarters in,\n3 quarters out'))

@@ -1,0 +1,65 @@
+"""The figures of this topic that a reader can turn."""
+
+from math import ceil
+
+from tools.live import Derived, Figure, Input, Output, Printed
+
+MX = 'asynchrony/asynchrony_mxnet'
+# Ten rounds of that page: a product, and a pause as long as 0.8 of it. Without barriers that is the
+# time of 0.8 + 10 products.
+FREE = Printed(MX, r'clock, no barrier: +')
+
+
+def pipeline(i, n, t1, t2, t3):
+    """Round i: issued, computed, brought back; with a barrier in each round, and with one at the end."""
+    round = t1 + t2 + t3
+    pace = max(t1, t2)
+    begin = t1 + i * pace
+    last = begin + t2
+    return {'issue': i * round, 'compute': i * round + t1, 'back': i * round + t1 + t2,
+            'end': (i + 1) * round,
+            'ahead': i * t1, 'ahead_end': i * t1 + t1, 'begin': begin, 'ready': last,
+            'out': last if i == n - 1 else 0, 'out_end': last + t3 if i == n - 1 else 0,
+            'barriers': n * round, 'free': t1 + (n - 1) * pace + t2 + t3,
+            'ratio': n * round / (t1 + (n - 1) * pace + t2 + t3),
+            'pacer': 'computing sets' if t2 >= t1 else 'issuing sets'}
+
+
+def workers(loaders, load, step, batches):
+    """Seconds for an epoch when other processes load the batches; none: the loop loads them itself."""
+    pace = max(load / max(loaders, 1), step)
+    alone = batches * (load + step)
+    epoch = load + (batches - 1) * pace + step if loaders > 0 else alone
+    return {'epoch': epoch, 'alone': alone, 'busy': batches * step / epoch,
+            'needed': max(1, ceil(load / step))}
+
+
+LIVE = {
+    'pipeline': Figure(
+        'Cost model: a barrier in each round, or one at the end', pipeline,
+        (Input('t1', 't1: issue an operation (a pause)', 'ms', 0.001, 100, 0.8, measured=Derived(
+            lambda seconds: 0.8 * seconds / 10.8, (FREE,))),
+         Input('t2', 't2: compute it', 'ms', 0.001, 100, 1, measured=Derived(
+             lambda seconds: seconds / 10.8, (FREE,))),
+         Input('t3', 't3: bring the result back', 'ms', 0.0001, 100, 0.003,
+               measured=Printed(MX, r'so t3 is about +')),
+         Input('n', 'Rounds', '', 1, 40, 10, log=False, whole=True)),
+        (Output('barriers', 'a barrier in each round', 's'),
+         Output('free', 'one barrier, at the end', 's'), Output('ratio', 'the first ÷ the second')),
+        ('{n} rounds: {barriers} with a barrier in each, {free} with one at the end, {ratio} to 1. '
+         'Without barriers, {pacer} the pace.',),
+        count='n', lanes=(
+            ('barriers: front end', 'issue', 'compute'), ('barriers: back end', 'compute', 'back'),
+            ('barriers: front end', 'back', 'end'), ('one barrier: front end', 'ahead', 'ahead_end'),
+            ('one barrier: back end', 'begin', 'ready'), ('one barrier: front end', 'out', 'out_end'))),
+    'workers': Figure(
+        'Cost model: an epoch, and the workers that load its batches', workers,
+        (Input('loaders', 'Workers', '', 0, 16, 2, log=False, whole=True),
+         Input('load', 'Loading a batch', 'ms', 0.1, 1000, 60),
+         Input('step', 'A training step', 'ms', 0.1, 1000, 30,
+               measured=Printed('measuring/script_pytorch', r'a step with 16 examples: +')),
+         Input('batches', 'Batches', '', 1, 10_000, 100, whole=True)),
+        (Output('epoch', 'epoch', 's'), Output('busy', 'of it, training computes', '%')),
+        ('With {loaders} workers an epoch takes {epoch}, and training computes for {busy} of it. '
+         'From {needed} on, loading no longer sets the pace.',),
+        over='loaders', rows=(0, 1, 2, 3, 4, 8, 16), drawn=('epoch',))}

@@ -1,0 +1,81 @@
+"""The figures of this topic that a reader can turn."""
+
+from tools.live import Derived, Figure, Input, Output, Point, Printed
+
+REGIMES = 'measuring/regimes_pytorch'
+RATES = {'call': Printed(REGIMES, r'a call: +'), 'bandwidth': Printed(REGIMES, r'memory: +'),
+         'peak': Printed(REGIMES, r'arithmetic: +')}
+# Operations and bytes of the three programs of that page.
+SMALL, ADDITION, PRODUCT = 20 * 2 * 8 * 1024, 2 ** 24, 2 * 1024 ** 3
+MOVED = 20 * 4 * (1056 + 8 * 64), 12 * 2 ** 24, 12 * 1024 ** 2
+
+
+def regimes(calls, moved, work, call, bandwidth, peak):
+    """Seconds that each of the three would take alone."""
+    issuing = calls * call
+    moving = moved / bandwidth
+    computing = work / peak
+    least = max(issuing, moving, computing)
+    what = 'calls' if issuing == least else 'bytes' if moving == least else 'arithmetic'
+    return {'issuing': issuing, 'moving': moving, 'computing': computing, 'least': least, 'what': what}
+
+
+def roofline(intensity, bandwidth, peak):
+    """Operations per second that are possible, and the intensity where the two limits meet."""
+    ridge = peak / bandwidth
+    rate = min(peak, bandwidth * intensity)
+    return {'rate': rate, 'share': rate / peak, 'ridge': ridge,
+            'what': 'bytes' if intensity < ridge else 'arithmetic'}
+
+
+def amdahl(part, factor):
+    """By what the time of the whole is divided if a part's is divided by ``factor``."""
+    gain = 1 / (1 - part + part / factor)
+    return {'gain': gain, 'limit': 1 / (1 - part), 'left': 1 / gain}
+
+
+def reached(operations, row):
+    """Operations per second: from the time at the end of a row of that page's table."""
+    time = Printed(REGIMES, rf'{row}(?: +\S+ \S+){{3}} +')
+    return Derived(lambda seconds: operations / seconds, (time,))
+
+
+LIVE = {
+    'regimes': Figure(
+        'Cost model: calls, bytes or arithmetic?', regimes,
+        (Input('calls', 'Calls', '', 1, 100_000, 20, whole=True),
+         Input('moved', 'Bytes moved', 'MB', 0.001, 10_000, 0.125),
+         Input('work', 'Operations', 'GFLOP', 1e-6, 10_000, 0.00033),
+         Input('call', 'A call takes', 'µs', 0.1, 100, 3, measured=RATES['call']),
+         Input('bandwidth', 'Memory', 'GB/s', 1, 10_000, 20, measured=RATES['bandwidth']),
+         Input('peak', 'Arithmetic', 'GFLOP/s', 1, 1_000_000, 200, measured=RATES['peak'])),
+        (Output('issuing', 'calls', 's'), Output('moving', 'bytes', 's'),
+         Output('computing', 'arithmetic', 's'), Output('least', 'at least', 's')),
+        ('It waits for {what}, and takes at least {least}.',),
+        drawn=('issuing', 'moving', 'computing'), log_y=True,
+        presets={
+            'twenty small layers': {'calls': 20, 'moved': MOVED[0] / 1e6, 'work': SMALL / 1e9},
+            'a long addition': {'calls': 1, 'moved': MOVED[1] / 1e6, 'work': ADDITION / 1e9},
+            'a product of 1024 × 1024': {'calls': 1, 'moved': MOVED[2] / 1e6, 'work': PRODUCT / 1e9}}),
+    'roofline': Figure(
+        'Cost model: the roofline of this machine', roofline,
+        (Input('intensity', 'Operations per byte', '', 0.01, 1000, 0.25),
+         Input('bandwidth', 'Memory', 'GB/s', 1, 10_000, 20, measured=RATES['bandwidth']),
+         Input('peak', 'Arithmetic', 'GFLOP/s', 1, 1_000_000, 200, measured=RATES['peak'])),
+        (Output('rate', 'attainable rate', 'GFLOP/s'), Output('share', 'of the peak', '%')),
+        ('At {intensity} operations per byte, {what} set the limit: {rate}, {share} of the peak. '
+         'The ridge is at {ridge}.',),
+        over='intensity', rows=(0.01, 0.1, 1, 10, 100, 1000), drawn=('rate',), log_y=True,
+        points=(Point('small layers', SMALL / MOVED[0], reached(SMALL, 'small layers')),
+                Point('addition', ADDITION / MOVED[1], reached(ADDITION, 'addition')),
+                Point('product', PRODUCT / MOVED[2], reached(PRODUCT, 'product')))),
+    'amdahl': Figure(
+        "Cost model: Amdahl's law", amdahl,
+        (Input('part', 'Share of the part', '%', 1, 99, 50, log=False,
+               measured=Printed('measuring/script_pytorch', r'forward +')),
+         Input('factor', 'Its time is divided by', '', 1, 1000, 2)),
+        (Output('gain', 'the whole is divided by'), Output('limit', 'a perfect fix'),
+         Output('left', 'of the time is left', '%')),
+        ('A part of {part}, divided by {factor}, divides the whole by {gain}. '
+         'No fix of this part reaches more than {limit}.',),
+        over='part', rows=(1, 10, 25, 50, 75, 90, 99), drawn=('gain', 'limit'), log_y=True)}

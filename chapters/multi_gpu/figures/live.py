@@ -1,0 +1,77 @@
+"""The figures of this topic that a reader can turn."""
+
+from tools.live import Figure, Input, Output, Printed
+
+
+def scaling(k, parameters, work, batch, shared, speed, bandwidth, latency, messages, even, overlap):
+    """One step of data-parallel training on ``k`` devices, in seconds (cost model).
+
+    Args:
+        parameters: float32 numbers to add up.
+        work: operations of the forward pass for an example; the backward pass takes twice as many.
+        batch: examples, on all devices if ``shared``, else on each.
+        speed: operations per second that a device reaches.
+        bandwidth, latency: of a link, in bytes per second and seconds.
+        messages: buckets.
+        even: 1 if the links share the load (ring, shares), 0 if one device adds up.
+        overlap: 1 if buckets are sent during the backward pass; the last one never is.
+    """
+    alone = 3 * work * batch / speed
+    compute = alone / k ** shared
+    wire = 2 * (k - 1) * (messages * latency + 4 * parameters / k ** even / bandwidth)
+    hidden = overlap * min(2 / 3 * compute, wire * (1 - 1 / messages))
+    step = compute + wire - hidden
+    return {'compute': compute, 'wire': wire, 'step': step, 'speedup': k * compute / step,
+            'efficiency': compute / step, 'half': compute / step - 0.5}
+
+
+def stages(pieces, k, work, extra):
+    """Seconds for a step through a pipeline of k stages, with a batch in pieces."""
+    slot = work / k / pieces + extra
+    step = (pieces + k - 1) * slot
+    return {'step': step, 'busy': pieces / (pieces + k - 1), 'speedup': work / step}
+
+
+LIVE = {
+    'scaling': Figure(
+        'Cost model: a step of data-parallel training', scaling,
+        (Input('k', 'Devices', '', 1, 64, 8, whole=True),
+         Input('parameters', 'Parameters', 'million', 0.001, 100_000, 11.172),
+         Input('work', 'Forward pass of one example', 'GFLOP', 0.0001, 100_000, 0.9116),
+         Input('batch', 'Batch', '', 1, 65_536, 256, whole=True),
+         Input('shared', 'With more devices', start=1, choices=(
+             ('the batch stays and is split', 1), ('each device keeps this batch', 0))),
+         Input('speed', 'A device computes', 'TFLOP/s', 0.01, 1000, 5),
+         Input('bandwidth', 'Bandwidth of a link', 'GB/s', 0.01, 1000, 12),
+         Input('latency', 'Latency of a message', 'µs', 0.1, 10_000, 20),
+         Input('messages', 'Buckets in a step', '', 1, 100, 3, whole=True),
+         Input('even', 'All-reduce', start=1, choices=(
+             ('ring or shares', 1), ('through one device', 0))),
+         Input('overlap', 'Overlap with the backward pass', start=0, choices=(('no', 0), ('yes', 1)))),
+        (Output('compute', 'compute', 's'), Output('wire', 'wire', 's'), Output('step', 'step', 's'),
+         Output('speedup', 'speed-up'), Output('efficiency', 'busy', '%')),
+        ({'max': 'speedup', 'text': 'The largest speed-up is {speedup}, with {k} devices.',
+          'end': 'The speed-up still grows at {k} devices, where it is {speedup}.',
+          'one': 'No number of devices beats one.'},
+         {'last': 'half', 'text': 'Up to {k} devices, each computes for at least half of its time.',
+          'end': 'Even {k} devices compute for at least half of their time.',
+          'one': 'Two devices already wait for more than half of their time.'}),
+        over='k', rows=(1, 2, 4, 8, 16, 32, 64), drawn=('speedup',), log_y=True, ideal=True,
+        presets={'LeNet': {'parameters': 0.12907, 'work': 0.0045007, 'messages': 1},
+                 'ResNet-18': {'parameters': 11.172, 'work': 0.9116, 'messages': 3},
+                 'all cores of this machine': {
+                     'speed': Printed('measuring/regimes_pytorch', r'arithmetic: +')},
+                 'PCIe': {'bandwidth': 12, 'latency': 20},
+                 '1 Gbit Ethernet': {'bandwidth': 0.125, 'latency': 100}}),
+    'stages': Figure(
+        'Cost model: a pipeline, its stages and the pieces of the batch', stages,
+        (Input('pieces', 'Pieces of the batch', '', 1, 64, 4, log=False, whole=True),
+         Input('k', 'Stages', '', 1, 64, 4, whole=True),
+         Input('work', 'The whole step on one device', 'ms', 1, 100_000, 100),
+         Input('extra', 'Calls of a piece in a stage', 'ms', 0.001, 100, 0.3,
+               measured=Printed('measuring/regimes_pytorch', r'small layers(?: +\S+ \S+){3} +'))),
+        (Output('step', 'step', 's'), Output('speedup', 'speed-up'), Output('busy', 'busy', '%')),
+        ('{k} stages and {pieces} pieces: each stage is busy for {busy} of the time, '
+         'and a step takes {step}.',
+         {'max': 'speedup', 'text': 'The largest speed-up is {speedup}, with {pieces} pieces.'}),
+        over='pieces', rows=(1, 2, 4, 8, 16, 32, 64), drawn=('speedup',))}

@@ -1,0 +1,488 @@
+"""The figures that a reader can turn: models, translation, tables, and the page in a real browser."""
+
+import ast
+import itertools
+import json
+import math
+import random
+import re
+from dataclasses import replace
+
+import nbformat
+import pytest
+
+from tests.book.browser import Browser
+from tools import drawing, ledger, live, notebooks, prose
+from tools.notebooks import ROOT
+
+THEME = ROOT / 'tools' / 'theme'
+TOPICS = sorted(p.parts[-3] for p in drawing.CHAPTERS.glob('*/figures/live.py'))
+MODULES = {topic: drawing.load(topic, 'live') for topic in TOPICS}
+FIGURES = {name: f for m in MODULES.values() for name, f in m.LIVE.items()}
+MULTI_GPU, SERVERS = drawing.load('multi_gpu'), MODULES['parameter_servers']
+
+
+@pytest.fixture(scope='module')
+def found():
+    """What the stored notebooks have measured."""
+    shown = {ledger.page_name(p): nbformat.read(p, as_version=4) for p in notebooks.notebooks()}
+    return live.Measurements(shown, shown)
+
+
+def document(path, found):
+    """A page with all figures, and nothing else of the book."""
+    parts = '\n'.join(live.render(name, figure, found) for name, figure in FIGURES.items())
+    path.write_text('<!doctype html><meta charset="utf-8">'
+                    '<meta name="viewport" content="width=device-width">'
+                    f'<link rel="stylesheet" href="{(THEME / "d2l.css").as_uri()}">'
+                    f'<script src="{(THEME / "live.js").as_uri()}"></script>'
+                    f'<body class="bd-article">{parts}')
+    return path
+
+
+@pytest.fixture(scope='module')
+def page(tmp_path_factory, found):
+    return document(tmp_path_factory.mktemp('live') / 'page.html', found)
+
+
+@pytest.fixture(scope='module')
+def chromium(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp('profile'))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def browser(chromium, page):
+    chromium.open(page)
+    yield chromium
+    assert not chromium.errors
+
+
+def cases(figure, n=40):
+    """Inputs at their borders, at their start, and drawn at random; without prefixes."""
+    rng = random.Random(figure.title)
+    choose = {i.name: [x for _, x in i.choices] or [i.low, i.start, i.high] for i in figure.inputs}
+    for k in range(n):
+        values = {}
+        for i in figure.inputs:
+            x = rng.choice(choose[i.name])
+            if k % 2 and not i.choices:
+                x = i.low * (i.high / i.low) ** rng.random() if i.log else rng.uniform(i.low, i.high)
+                x = round(x) if i.whole else x
+            values[i.name] = x * i.factor
+        yield values
+
+
+# Models.
+
+def test_the_browser_computes_what_python_computes(browser):
+    for name, figure in FIGURES.items():
+        values = list(cases(figure))
+        if figure.count:
+            values += [{**v, 'i': 0} for v in values]
+        there = browser.run(f'((f) => {json.dumps(values)}.map((v) => d2lLiveTwin.run(f, v)))'
+                            f'(d2lLive.find((f) => f.name === {json.dumps(name)}))')
+        for v, other in zip(values, there, strict=True):
+            here = figure.run(v)
+            assert set(here) == set(other)
+            for key, x in here.items():
+                wanted = x if isinstance(x, str) else pytest.approx(x, rel=1e-9)
+                assert other[key] == wanted, (name, key)
+
+
+def test_numbers_are_shown_alike(browser):
+    rng = random.Random(0)
+    some = [0, 0.125, 1, 2.5, 9.995, 99.95, 100.5, 999.5, 1234567, 0.1, 0.0999, 1e-9,
+            *(10 ** rng.uniform(-9, 9) for _ in range(300))]
+    for unit in ('', 's', 'B', '%', 'GB/s', '×'):
+        kind = {'unit': unit, 'factor': live.UNITS.get(unit, 1)}
+        there = browser.run(f'{json.dumps(some)}.map((x) => d2lLiveTwin.show(x, {json.dumps(kind)}))')
+        assert there == [live.show(x, unit) for x in some]
+
+
+def rounds(first, second, n):
+    """When n rounds of two stages end, each stage one round after the other."""
+    one = two = 0.0
+    for _ in range(n):
+        one += first
+        two = max(two, one) + second
+    return two
+
+
+@pytest.mark.parametrize('n', [1, 2, 7])
+@pytest.mark.parametrize(('a', 'b'), [(1, 3), (3, 1), (2, 2), (0.25, 4)])
+def test_timelines_are_those_of_two_stages_that_wait_for_each_other(a, b, n):
+    asy = MODULES['asynchrony'].pipeline(i=n - 1, n=n, t1=a, t2=b, t3=0.5)
+    assert asy['free'] == asy['out_end'] == pytest.approx(rounds(a, b, n) + 0.5)
+    assert asy['barriers'] == asy['end'] == pytest.approx(n * (a + b + 0.5))
+    par = MODULES['automatic_parallelism'].overlap(i=n - 1, pieces=n, compute=n * a, copy=n * b,
+                                                   latency=0.1)
+    assert par['whole'] == par['sent'] == pytest.approx(rounds(a, b + 0.1, n))
+    assert par['turn'] == pytest.approx(n * (a + b) + 0.1)
+
+
+def test_the_model_of_scaling_at_its_borders():
+    scaling, values = MODULES['multi_gpu'].scaling, FIGURES['scaling'].starts()
+    one = scaling(**{**values, 'k': 1})
+    assert one['speedup'] == 1 and one['wire'] == 0 and one['step'] == one['compute']
+    ideal = scaling(**{**values, 'k': 16, 'bandwidth': 1e30, 'latency': 0})
+    assert ideal['speedup'] == pytest.approx(16)
+    hidden = scaling(**{**values, 'overlap': 1})
+    best = hidden['compute'] + hidden['wire'] / values['messages']
+    assert best <= hidden['step'] < scaling(**values)['step']
+    kept = scaling(**{**values, 'shared': 0})
+    assert kept['compute'] == one['compute'] and kept['wire'] == scaling(**values)['wire']
+
+
+def test_the_largest_batch_that_fits_is_the_largest():
+    fits = MODULES['memory'].fits
+    for values in cases(FIGURES['fits'], 200):
+        most = fits(**values)['most']
+        assert not most or fits(**{**values, 'k': most})['peak'] <= values['card'] * (1 + 1e-9)
+        assert fits(**{**values, 'k': most + 1})['peak'] > values['card'] * (1 - 1e-9)
+
+
+def test_break_even_is_where_the_curves_meet():
+    model = MODULES['hybridization'].break_even
+    for values in cases(FIGURES['break_even'], 100):
+        v = model(**values)
+        if v['pays'] and 1 < v['needed'] < 1e12:
+            after, before = (model(**{**values, 'calls': v['needed'] + d}) for d in (1, -1))
+            assert after['plain'] > after['graph'] and before['plain'] < before['graph']
+
+
+def test_the_examples_of_parameter_servers():
+    text = (drawing.CHAPTERS / 'parameter_servers' / 'index.md').read_text()
+    times = SERVERS.aggregation(4, size=160e6, gpu=16e9, cpu=16e9)
+    assert times == pytest.approx({'one': 0.060, 'host': 0.080, 'shares': 0.015, 'spread': 80 / 15})
+    assert 'four GPUs wait anything from 15 to 80 ms' in text
+    assert 2 * 7 / 8 * 160e6 / 75e9 == pytest.approx(3.7e-3, rel=0.02)
+    crossing = SERVERS.ways(size=1, m=8, latency=1e-3, rate=1e7)['crossing']
+    there = SERVERS.ways(size=crossing, m=8, latency=1e-3, rate=1e7)
+    assert there['star'] == pytest.approx(there['ring'])
+
+
+def test_presets_are_the_networks(found):
+    figure = FIGURES['scaling']
+    for name, blocks in MULTI_GPU.NETWORKS.items():
+        preset = figure.presets[name]
+        assert preset['parameters'] == pytest.approx(MULTI_GPU.parameters(blocks) / 1e6, rel=1e-3)
+        assert preset['work'] == pytest.approx(MULTI_GPU.work(blocks) / 1e9, rel=1e-3)
+    for one in FIGURES.values():
+        one = live.start(one, found).figure
+        names = {i.name: i for i in one.inputs}
+        for preset in one.presets.values():
+            assert all(names[n].low <= x <= names[n].high for n, x in preset.items())
+
+
+@pytest.mark.parametrize('framework', ['mxnet', 'torch'])
+def test_blocks_have_the_parameters_of_the_real_network(framework):
+    pytest.importorskip(framework)
+    counted = MULTI_GPU.parameters(MULTI_GPU.resnet18())
+    if framework == 'torch':
+        from d2l_local import torch as d2l
+        assert sum(p.numel() for p in d2l.resnet18(10).parameters()) == counted
+    else:      # its convolutions have biases
+        from mxnet import np
+
+        from d2l_local import mxnet as d2l
+        net = d2l.resnet18(10)
+        net.initialize()
+        net(np.zeros((1, 1, 28, 28)))
+        learned = [p for p in net.collect_params().values() if p.grad_req != 'null']
+        assert sum(p.data().size for p in learned) == pytest.approx(counted, rel=1e-3)
+
+
+def test_inputs_cross_a_cut_where_the_next_block_begins():
+    for blocks in MULTI_GPU.NETWORKS.values():
+        for before, after in itertools.pairwise(blocks[:-1]):
+            assert after.inputs >= before.output
+
+
+def test_the_table_of_traffic_is_the_one_that_is_computed():
+    text = (drawing.CHAPTERS / 'multi_gpu' / 'index.md').read_text()
+    assert drawing.with_tables(text, MULTI_GPU.TABLES) == text
+    wrong = text.replace('44.7 MB', '44.8 MB')
+    assert wrong != text and drawing.with_tables(wrong, MULTI_GPU.TABLES) == text
+
+
+# Descriptions.
+
+def loop(x):
+    while x:
+        x = x - 1
+    return {'x': x}
+
+
+def foreign(x):
+    return {'x': math.pi * x}
+
+
+def call(x):
+    return {'x': print(x)}
+
+
+def unknown(x):
+    return {'x': FIGURES}
+
+
+def chained(x):
+    return {'x': 1 if 0 < x < 2 else 0}
+
+
+@pytest.mark.parametrize('model', [loop, foreign, call, unknown, chained], ids=lambda m: m.__name__)
+def test_what_cannot_be_translated_is_refused(model):
+    with pytest.raises(ValueError, match=f'the model {model.__name__} may not say'):
+        live.javascript(model)
+
+
+def test_every_description_is_whole():
+    for name, f in FIGURES.items():
+        names = {i.name for i in f.inputs}
+        v = f.run(f.starts())
+        assert {o.name for o in f.outputs} | set(f.drawn) <= set(v), name
+        assert {n for lane in f.lanes for n in lane[1:]} <= set(v), name
+        said = ' '.join(s if isinstance(s, str) else ' '.join(s.values()) for s in f.say)
+        assert set(re.findall(r'\{(\w+)\}', said)) <= set(v), name
+        arguments = {a.arg for a in live.tree(f.model).args.args}
+        assert arguments == names | ({'i'} if f.count else set()), name
+        assert all(i.low <= i.start <= i.high for i in f.inputs if not i.choices), name
+
+
+def test_every_measured_start_is_found_in_the_stored_outputs(found):
+    absent = {name: live.start(f, found).absent for name, f in FIGURES.items()}
+    assert not {n: a for n, a in absent.items() if a}
+
+
+@pytest.mark.parametrize('topic', TOPICS)
+def test_every_topic_asks_above_each_figure_and_says_below_what_to_see(topic, found):
+    text = (drawing.CHAPTERS / topic / 'index.md').read_text()
+    blocks = text.split('\n\n')
+    marks = [k for k, b in enumerate(blocks) if live.MARK.search(b)]
+    assert sorted(live.MARK.fullmatch(blocks[k])[1] for k in marks) == sorted(MODULES[topic].LIVE)
+    for k in marks:
+        assert blocks[k - 1].endswith('?') and re.match(r'[A-Z]', blocks[k + 1]), blocks[k]
+    made = live.insert(text, MODULES[topic].LIVE, found)
+    assert not live.MARK.search(made) and made.count('<form') == 0 and made.count('d2lLive.push') == 0
+    assert made.count('window.d2lLive = window.d2lLive || []') == len(marks)
+    assert prose.unclassified(text) == []
+
+
+def test_twelve_figures_two_in_each_topic():
+    topics = {p.parent.name for p in drawing.CHAPTERS.glob('*/index.md')}
+    assert set(TOPICS) == topics and len(FIGURES) >= 12
+    assert all(len(m.LIVE) >= 2 for m in MODULES.values())
+    assert len(FIGURES) == sum(len(m.LIVE) for m in MODULES.values())       # names are the book's
+
+
+def test_a_mark_without_a_figure_is_an_error(found):
+    with pytest.raises(ValueError, match='asks for the live figure .nothing.'):
+        live.insert('<!-- live: nothing -->', FIGURES, found)
+
+
+def printed(page, text):
+    """What a notebook has measured that prints a text."""
+    outputs = [nbformat.v4.new_output('stream', text=text)]
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('', outputs=outputs)])
+    return live.Measurements({page: nb})
+
+
+def test_a_figure_that_was_printed_or_claimed_is_found():
+    page = 'chapters/a/b'
+    some = printed(page, 'speed: ≈1,234 µs\nrate: ≈2.5e+03 GB/s\nnone: ≈nan ms')
+    assert some.find(live.Printed('a/b', 'speed: ')) == (pytest.approx(1234e-6), page)
+    assert some.find(live.Printed('a/b', 'rate: ')) == (pytest.approx(2.5e12), page)
+    for nothing in (live.Printed('a/b', 'none: '), live.Printed('a/c', 'speed: '), live.Claimed('x')):
+        assert some.find(nothing) is None
+        assert some.find(live.Derived(max, (nothing, live.Printed('a/b', 'speed: ')))) is None
+    assert some.find(live.Derived(lambda x: 1 / (x - x), (live.Printed('a/b', 'speed: '),))) is None
+    assert some.find(live.Derived(lambda x: -x, (live.Printed('a/b', 'speed: '),))) is None
+    twice = live.Derived(lambda x: 2 * x, (live.Printed('a/b', 'speed: '),))
+    assert some.find(twice) == (pytest.approx(2468e-6), page)
+
+
+def test_a_measured_start_beyond_the_slider_widens_it():
+    some = printed('chapters/measuring/regimes_pytorch', 'memory: ≈50,000 GB/s')
+    figure = live.start(FIGURES['roofline'], some).figure
+    bandwidth = next(i for i in figure.inputs if i.name == 'bandwidth')
+    assert bandwidth.start == bandwidth.high == 50_000
+
+
+def test_the_scripts_of_the_book_are_small_and_run_no_text(found):
+    inline = [live.render(name, f, found) for name, f in FIGURES.items()]
+    total = sum(len(s.encode()) for s in [*inline, *(p.read_text() for p in THEME.glob('*.js'))])
+    assert total <= 300_000
+    code = (THEME / 'live.js').read_text()
+    banned = r'\beval\b|\bFunction\(|innerHTML|fetch\(|import\(|https?://(?!www\.w3\.org/2000/svg)'
+    assert not re.search(banned, code)
+
+
+# The page in a browser.
+
+def text_of(browser, selector):
+    return browser.run(f'[...document.querySelectorAll({json.dumps(selector)})]'
+                       '.map((e) => e.textContent)')
+
+
+def test_the_script_starts_with_the_table_of_the_page(browser, found):
+    for name, figure in FIGURES.items():
+        head, rows = live.table(live.start(figure, found).figure)
+        assert text_of(browser, f'#live-{name} thead th') == head
+        assert text_of(browser, f'#live-{name} tbody :is(th, td)') == [c for row in rows for c in row]
+
+
+def test_sentences_say_what_the_model_says(browser):
+    rows = [FIGURES['scaling'].run({**FIGURES['scaling'].starts(), 'k': k}) for k in range(1, 65)]
+    best = max(rows, key=lambda v: v['speedup'])
+    half = max(v['k'] for v in rows if v['efficiency'] >= 0.5)
+    assert text_of(browser, '#live-scaling [role=status]') == [
+        f'The largest speed-up is {live.number(best["speedup"])}, with {best["k"]} devices. '
+        f'Up to {half} devices, each computes for at least half of its time.']
+    assert text_of(browser, '#live-aggregation [role=status]') == [
+        '4 GPUs: 60 ms on one GPU, 80 ms on the CPU, 15 ms in shares, which is 5.33 to 1.']
+    browser.run('((field) => { field.value = "0.5"; field.dispatchEvent(new Event("change")); })'
+                '(document.getElementById("live-break_even-gain").nextSibling)')
+    assert 'never repaid' in text_of(browser, '#live-break_even [role=status]')[0]
+
+
+def test_every_input_answers_to_the_keyboard(browser, found):
+    """A key moves it, its number says so, and the table is that of Python for this number."""
+    for name, described in FIGURES.items():
+        figure = live.start(described, found).figure
+        for i in figure.inputs:
+            field = f'document.getElementById("live-{name}-{i.name}")'
+            browser.run(f'{field}.focus()')
+            at = browser.run(f'{field}.value')
+            last = at == browser.run(f'{field}.max || {field}.options[{field}.length - 1].value')
+            browser.press(('ArrowUp' if last else 'ArrowDown') if i.choices else
+                          'ArrowLeft' if last else 'ArrowRight')
+            assert browser.run(f'{field}.value') != at, (name, i.name)
+            if i.choices:
+                x = float(browser.run(f'{field}.value'))
+            else:
+                typed = browser.run(f'{field}.nextSibling.value')
+                said = browser.run(f'{field}.getAttribute("aria-valuetext")')
+                assert said == live.with_unit(typed, i.unit)
+                x = float(typed.replace(',', ''))
+                assert x != i.start and i.low <= x <= i.high
+            there = text_of(browser, f'#live-{name} tbody :is(th, td)')
+            moved = replace(figure, inputs=tuple(
+                replace(j, start=x) if j is i else j for j in figure.inputs))
+            assert there == [c for row in live.table(moved)[1] for c in row], (name, i.name)
+            browser.run(f'[...document.querySelectorAll("#live-{name} button")].at(-1).click()')
+            assert browser.run(f'{field}.value') == at
+
+
+def test_the_tab_key_reaches_every_control(browser):
+    every = '#live-roofline :is(input, select, button)'
+    controls = browser.run(f'document.querySelectorAll("{every}").length')
+    browser.run('document.querySelector("#live-roofline input").focus()')
+    seen = set()
+    for _ in range(controls):
+        seen.add(browser.run('(document.activeElement.id || document.activeElement.ariaLabel '
+                             '|| document.activeElement.textContent)'))
+        assert browser.run('!!document.activeElement.closest("#live-roofline")')
+        browser.press('Tab')
+    assert len(seen) == controls == 7
+
+
+def test_a_screen_reader_finds_names_values_and_what_changed(browser):
+    assert browser.run('[...document.querySelectorAll(".d2l-live form")].every((f) => f.ariaLabel)')
+    assert browser.run('[...document.querySelectorAll(".d2l-live :is(input, select)")]'
+                       '.every((f) => f.labels.length || f.ariaLabel)')
+    assert browser.run('[...document.querySelectorAll(".d2l-live input[type=range]")]'
+                       '.every((f) => f.getAttribute("aria-valuetext"))')
+    pictures = browser.run('[...document.querySelectorAll(".d2l-live-see > svg")]'
+                           '.map((s) => s.ariaLabel)')
+    assert len(pictures) == len(FIGURES)
+    assert all(re.search(r'(Curves|Bars|timeline)', p) for p in pictures)
+    assert len(text_of(browser, '.d2l-live [role=status]')) == len(FIGURES)
+    assert not browser.run('/NaN|undefined|Infinity/.test(document.body.innerHTML)')
+
+
+@pytest.mark.parametrize(('typed', 'good'), [('12.5', True), ('1,000', True), ('', False), ('0', False),
+                                             ('fast', False), ('1e99', False)])
+def test_a_number_that_makes_no_sense_is_answered(browser, typed, good):
+    field = 'document.getElementById("live-roofline-bandwidth").nextSibling'
+    browser.run(f'{field}.value = ""; {field}.focus()')
+    browser.type(typed)
+    browser.press('Tab')
+    browser.run(f'{field}.dispatchEvent(new Event("change"))')       # an empty field was empty before
+    said = text_of(browser, '#live-roofline [role=status]')[0]
+    bad = browser.run(f'{field}.ariaInvalid') == 'true'
+    assert bad != good and ('Memory: please give a number from 1 to 10,000 GB/s.' == said) == bad
+
+
+def test_a_preset_sets_its_inputs(browser):
+    browser.run('[...document.querySelectorAll("#live-scaling button")]'
+                '.find((b) => b.textContent === "LeNet").click()')
+    values = browser.run('["parameters", "work", "messages"].map((n) => '
+                         'document.getElementById(`live-scaling-${n}`).nextSibling.value)')
+    assert [float(v) for v in values] == pytest.approx([0.12907, 0.0045007, 1], rel=0.01)
+
+
+def test_without_a_script_there_is_the_table(chromium, page, found):
+    chromium.send('Emulation.setScriptExecutionDisabled', value=True)
+    try:
+        chromium.open(page)
+        assert chromium.run('document.querySelectorAll(".d2l-live form").length') == 0
+        for name, figure in FIGURES.items():
+            start = live.start(figure, found).figure
+            seen = chromium.run(f'document.querySelector("#live-{name}").innerText')
+            assert all(c in seen for row in live.table(start)[1] for c in row)
+            assert all(i.label in seen for i in figure.inputs), name
+    finally:
+        chromium.send('Emulation.setScriptExecutionDisabled', value=False)
+
+
+def test_a_figure_that_breaks_leaves_its_table(chromium, tmp_path, found):
+    path = document(tmp_path / 'page.html', found)
+    path.write_text(path.read_text().replace('const part = ', 'const part = nowhere + '))
+    chromium.open(path)
+    assert chromium.run('document.querySelectorAll("#live-overlap form").length') == 0
+    assert chromium.run('document.querySelector("#live-overlap .d2l-live-table").offsetHeight > 50')
+    assert chromium.run('document.querySelectorAll(".d2l-live form").length') == len(FIGURES) - 1
+    assert len(chromium.errors) == 1
+    chromium.errors.clear()
+
+
+def test_what_was_not_measured_says_so(chromium, tmp_path):
+    chromium.open(document(tmp_path / 'page.html', live.Measurements({})))
+    notes = text_of(chromium, '.d2l-live-note')
+    assert all(n.startswith('It starts from an example.') for n in notes) and len(notes) == len(FIGURES)
+    assert notes[list(FIGURES).index('roofline')].endswith(
+        'Not measured: Memory; Arithmetic; small layers; addition; product.')
+    assert not [t for t in text_of(chromium, '.d2l-live button') if '≈' in t]
+    assert chromium.run('document.querySelectorAll(".d2l-live-how, .d2l-live svg .point").length') == 0
+    start = {i.name: i.start for i in FIGURES['roofline'].inputs}
+    peak = chromium.run('document.getElementById("live-roofline-peak").nextSibling.value')
+    assert float(peak) == start['peak']
+    assert not chromium.errors
+
+
+@pytest.mark.parametrize('theme', ['light', 'dark'])
+def test_a_phone_shows_it_all_without_scrolling_sideways(chromium, page, theme):
+    chromium.send('Emulation.setDeviceMetricsOverride', width=360, height=740, deviceScaleFactor=1,
+                  mobile=True)
+    try:
+        chromium.open(page)
+        chromium.run(f'document.documentElement.dataset.theme = "{theme}"')
+        assert chromium.run('document.documentElement.scrollWidth') <= 360
+        assert chromium.run('''[...document.querySelectorAll(
+            '.d2l-live > :not(details), .d2l-live form *')].every(
+            (e) => e.closest('svg') || e.getBoundingClientRect().right <= 360)''')
+        cut = chromium.run('''[...document.querySelectorAll('.d2l-live-see > svg text')].filter((t) => {
+            const a = t.getBoundingClientRect(), b = t.ownerSVGElement.getBoundingClientRect();
+            return a.left < b.left - 1 || a.right > b.right + 1 || a.bottom > b.bottom + 1; })
+            .map((t) => t.textContent)''')
+        assert cut == []
+    finally:
+        chromium.send('Emulation.clearDeviceMetricsOverride')
+
+
+def test_models_are_shown_as_they_are(browser):
+    for name, figure in FIGURES.items():
+        shown = text_of(browser, f'#live-{name} pre')[0].replace('\n', '\n ')
+        lines = ast.parse(f'def f():\n {shown}').body[0].body
+        assert [ast.dump(n) for n in lines] == [ast.dump(n) for n in live.tree(figure.model).body]

@@ -1,0 +1,283 @@
+// Guess first: a form in front of a folded result, and on the page of guesses how good they are.
+// Plain script, no library; works from file://. Guesses stay in this browser, under KEY.
+(() => {
+  const KEY = 'd2l-guesses', SHOWN = 'd2l-shown';      // SHOWN: ids shown without a guess; '*' for all
+  const positive = (x) => typeof x === 'number' && x > 0 && Number.isFinite(x);
+  const none = (x) => x === null || x === undefined;
+  const sound = (e) => e && positive(e.guess) && (none(e.measured) || positive(e.measured))
+    && (none(e.low) && none(e.high) || positive(e.low) && positive(e.high) && e.low < e.high);
+
+  // The sound guesses in a text, by claim, and whether there is nothing else in it.
+  function read(text) {
+    let all;
+    try { all = JSON.parse(text).guesses; } catch { all = null; }
+    if (all === null || typeof all !== 'object' || Array.isArray(all)) return { guesses: {}, whole: false };
+    const good = Object.entries(all).filter(([id, e]) => /^[a-z0-9]+(-[a-z0-9]+)*$/.test(id) && sound(e));
+    return { guesses: Object.fromEntries(good), whole: good.length === Object.keys(all).length };
+  }
+  const write = (guesses) => JSON.stringify({ guesses }, null, 1);
+
+  // A number as a reader types it; NaN for anything else. 1,000 may be a thousand or one: it is neither.
+  const parse = (text) => /^[+]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text.trim()) ? Number(text) : NaN;
+
+  // What was typed as an entry, or a sentence that says what to mend.
+  function entry(guess, low, high) {
+    const [g, l, h] = [guess, low, high].map(parse), has = (t) => t.trim() !== '';
+    if (has(low) !== has(high)) return 'An interval has two ends: fill in both, or none.';
+    if (has(low) && !(positive(l) && positive(h) && l < h)) {
+      return 'The ends of the interval are numbers above zero, the smaller one first.';
+    }
+    if (!has(guess) && has(low)) return { guess: Math.exp((Math.log(l) + Math.log(h)) / 2), low: l, high: h };
+    if (!positive(g)) return 'A guess is a number above zero, such as 3 or 0.25, with a point and no other signs.';
+    if (has(low) && !(l <= g && g <= h)) return 'Your guess lies outside your own interval.';
+    return { guess: g, low: has(low) ? l : null, high: has(low) ? h : null };
+  }
+
+  const off = (e) => Math.min(1e300, Math.max(e.guess / e.measured, e.measured / e.guess));
+  const number = (x) => x >= 1e5 || x < 1e-3 ? x.toExponential(1) : String(Number(x.toPrecision(3)));
+  const times = (x) => x < 10 ? x.toFixed(2) : number(x);
+  const inside = (e) => e.low <= e.measured && e.measured <= e.high;
+  const shown = (e) => number(e.guess) + (none(e.low) ? '' : ` (${number(e.low)}–${number(e.high)})`);
+  const verdict = (e) => `off by a factor of ${times(off(e))}`
+    + (none(e.low) ? '' : inside(e) ? ', inside your interval' : ', outside your interval');
+
+  // How good scored guesses are: the numbers of one row of the table.
+  function summary(list) {
+    const factors = list.map(off).sort((a, b) => a - b), n = factors.length, sure = list.filter((e) => !none(e.low));
+    return { n, half: Math.sqrt(factors[(n - 1) >> 1]) * Math.sqrt(factors[n >> 1]), near: factors.filter((x) => x <= 2).length,
+      low: list.filter((e) => e.guess < e.measured).length, sure: sure.length, held: sure.filter(inside).length };
+  }
+
+  const api = { read, write, entry, off, summary, number };
+  if (typeof module !== 'undefined') module.exports = api;
+  if (typeof document === 'undefined') return;
+
+  // What the browser keeps. What it refuses to keep counts on this page until the reader leaves it.
+  const here = {};
+  let notice = '', stuck = false;       // stuck: broken, and it cannot be set aside
+  function load() {
+    let text = null;
+    try { text = localStorage.getItem(KEY); } catch { return { ...here }; }
+    if (text === null) return { ...here };
+    const { guesses, whole } = read(text);
+    if (!whole) {
+      try {
+        let n = 1;
+        while (localStorage.getItem(`${KEY}-broken-${n}`) !== null) n += 1;
+        localStorage.setItem(`${KEY}-broken-${n}`, text);
+        localStorage.setItem(KEY, write(guesses));
+        notice = `Your stored guesses were broken. They are set aside as ${KEY}-broken-${n} in this browser's storage; `
+          + `${Object.keys(guesses).length} of them could be read.`;
+      } catch { stuck = true; }
+    }
+    return { ...guesses, ...here };
+  }
+  function keep(changes) {
+    const all = { ...load(), ...changes };
+    try {
+      if (stuck) throw new Error('what is stored is broken and cannot be set aside');
+      localStorage.setItem(KEY, write(all));
+      return '';
+    } catch {
+      Object.assign(here, changes);
+      return 'This browser refuses to keep it: it counts on this page until you leave it.';
+    }
+  }
+  const skipped = () => { try { return JSON.parse(localStorage.getItem(SHOWN)) || []; } catch { return []; } };
+  const skip = (ids) => { try { localStorage.setItem(SHOWN, JSON.stringify(ids)); } catch { /* asked again then */ } };
+
+  const make = (tag, attributes = {}, ...children) => {
+    const svg = ['svg', 'text', 'circle', 'line', 'rect', 'title'].includes(tag);
+    const e = svg ? document.createElementNS('http://www.w3.org/2000/svg', tag) : document.createElement(tag);
+    for (const [k, value] of Object.entries(attributes)) e.setAttribute(k, value);
+    e.append(...children);
+    return e;
+  };
+
+  // Elements after `start` up to `end`, in the order of the page, none inside another.
+  function between(start, end) {
+    const list = [];
+    for (let e = start; e !== end; list.push(e)) {
+      while (!e.nextElementSibling) e = e.parentElement;
+      e = e.nextElementSibling;
+      while (e !== end && e.contains(end)) e = e.firstElementChild;
+    }
+    return list;
+  }
+
+  const open = new Map();        // questions without an answer, by claim: where they end, and what they fold
+  const results = new Set();     // where the others end: not folded by their neighbours
+  const around = (e) => [...results].some((r) => e !== r && e.contains(r)) ? [...e.children].flatMap(around) : [e];
+  function fold() {
+    const ends = new Set([...open.values()].map((q) => q.end));
+    document.querySelectorAll('.d2l-folded').forEach((e) => e.classList.remove('d2l-folded'));
+    for (const { list } of open.values()) {
+      for (const e of list.flatMap(around)) e.classList.toggle('d2l-folded', ends.has(e) || !results.has(e));
+    }
+  }
+  const unfold = (id) => { results.add(open.get(id).end); open.delete(id); fold(); };
+
+  function question(place, index) {
+    const id = place.dataset.claim, measured = Number(place.dataset.value), claim = document.getElementById(`claim-${id}`);
+    if (!positive(measured) || !claim) return;
+    const said = make('p', { role: 'status', tabindex: -1, class: 'd2l-guess-said' });
+    place.append(said);
+    const start = place.closest('.cell') || place, end = claim.closest('.cell') || claim;
+    const compare = (e) => `You guessed ${shown(e)}. Measured: ${place.dataset.figure}. That is ${verdict({ ...e, measured })}.`;
+    const old = load()[id];
+    if (old) {
+      results.add(end);
+      if (none(old.measured)) keep({ [id]: { ...old, measured } });
+      said.textContent = compare(old);
+      return;
+    }
+    const seen = skipped();
+    if (seen.includes(id) || seen.includes('*')) return;
+    if (!(start.compareDocumentPosition(end) & Node.DOCUMENT_POSITION_FOLLOWING)) return;
+    const badges = document.querySelectorAll(`a.d2l-said[href="#claim-${id}"] .d2l-badge`);
+    open.set(id, { place, end, list: [...between(start, end), ...badges] });
+
+    const field = (name, text) => {
+      const input = make('input', { id: `d2l-guess-${index}-${name}`, type: 'text', inputmode: 'decimal',
+        autocomplete: 'off', 'aria-describedby': `d2l-guess-${index}` });
+      return [input, make('label', { for: input.id }, text)];
+    };
+    said.id = `d2l-guess-${index}`;
+    const [guess, guessLabel] = field('guess', 'Your guess'), [low, lowLabel] = field('low', 'from');
+    const [high, highLabel] = field('high', 'to'), link = make('a', { href: `${place.dataset.up}guesses.html` }, 'How well do you guess?');
+    const show = make('button', { type: 'button' }, 'Just show me');
+    const form = make('form', { class: 'd2l-guess', novalidate: '' },
+      make('div', {}, guessLabel, ' ', guess, ` ${place.dataset.unit}`),
+      make('details', {}, make('summary', {}, 'with an interval'), lowLabel, ' ', low, ' ', highLabel, ' ', high,
+        ' so wide that you are 80% sure of it'),
+      make('div', {}, make('button', { type: 'submit' }, 'Lock it and show the result'), ' ', show, ' ', link));
+    const finish = (text) => {
+      form.remove();
+      unfold(id);
+      said.textContent = text;
+      said.focus();
+    };
+    form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      const before = load()[id], made = before || entry(guess.value, low.value, high.value);
+      for (const input of [guess, low, high]) input.setAttribute('aria-invalid', typeof made === 'string');
+      if (typeof made === 'string') { said.textContent = made; return; }
+      const refused = before ? 'It was made in another window, and the first guess counts.'
+        : keep({ [id]: { ...made, measured, topic: place.dataset.topic } });
+      finish([compare(made), refused, notice].filter(Boolean).join(' '));
+    });
+    show.addEventListener('click', () => { skip([...skipped(), id]); finish('Shown without a guess.'); });
+    said.before(form);
+  }
+
+  // A link to what is folded opens it.
+  function opened() {
+    let target = null;
+    try { target = document.getElementById(decodeURIComponent(location.hash.slice(1))); } catch { return; }
+    if (!target) return;
+    for (const [id, { place, list }] of [...open]) {
+      if (list.some((e) => e.contains(target) || e.parentElement === target && !target.contains(place))) unfold(id);
+    }
+    if (target.closest('.d2l-claim')) target.scrollIntoView();
+  }
+
+  // Each guess as a dot: how many times too low or too high, on a logarithmic axis, a row for each topic.
+  function plot(groups) {
+    // a guess that is off by more than a hundred lies on the edge
+    const at = (log) => 216 + 50 * Math.max(-2, Math.min(2, log)), near = Math.log10(2);
+    const rows = [...groups], height = 22 * rows.length;
+    const svg = make('svg', { viewBox: `0 0 330 ${height + 30}`, role: 'img',
+      'aria-label': 'Each guess divided by what was measured, on a logarithmic axis, by topic; the table has the numbers.' });
+    svg.append(make('rect', { x: at(-near), y: 0, width: at(near) - at(-near), height }));
+    for (const [power, text] of [[-2, '÷100'], [-1, '÷10'], [0, '1'], [1, '×10'], [2, '×100']]) {
+      svg.append(make('line', { x1: at(power), x2: at(power), y1: 0, y2: height }),
+        make('text', { x: at(power), y: height + 12, 'text-anchor': 'middle' }, text));
+    }
+    svg.append(make('text', { x: 216, y: height + 26, 'text-anchor': 'middle' }, 'guess ÷ measured; shaded: within a factor of 2'));
+    rows.forEach(([topic, list], i) => {
+      svg.append(make('text', { x: 108, y: 22 * i + 14, 'text-anchor': 'end' }, topic));
+      for (const [id, e] of list) {
+        svg.append(make('circle', { cx: at(Math.log10(e.guess) - Math.log10(e.measured)).toFixed(1), cy: 22 * i + 11, r: 4 },
+          make('title', {}, `${id}: ${shown(e)}, measured ${number(e.measured)}`)));
+      }
+    });
+    return svg;
+  }
+
+  function overview(place) {
+    const said = make('p', { role: 'status' }), result = make('div');
+    const file = make('input', { type: 'file', accept: '.json,application/json', id: 'd2l-guess-file' });
+    const button = (text, f) => { const b = make('button', { type: 'button' }, text); b.addEventListener('click', f); return b; };
+    const ask = make('input', { type: 'checkbox', id: 'd2l-guess-ask' });
+    ask.checked = !skipped().includes('*');
+    ask.addEventListener('change', () => skip(ask.checked ? [] : ['*']));
+    const save = button('Save them as a file', () => {
+      const url = URL.createObjectURL(new Blob([write(load())], { type: 'application/json' }));
+      const a = make('a', { href: url, download: 'guesses.json' });
+      a.click();
+      setTimeout(() => URL.revokeObjectURL(url), 1000);
+    });
+    file.addEventListener('change', async () => {
+      if (!file.files.length) return;
+      let found = { guesses: {}, whole: false };
+      try { found = read(await file.files[0].text()); } catch { /* said below */ }
+      const mine = load(), added = Object.entries(found.guesses).filter(([id]) => !mine[id]);
+      const refused = added.length ? keep(Object.fromEntries(added)) : '';
+      said.textContent = [!found.whole && !Object.keys(found.guesses).length ? 'That is no file of guesses. Nothing was changed.'
+        : `${added.length} guesses are new. ${Object.keys(found.guesses).length - added.length} claims had one already, and the first counts.`
+          + (found.whole ? '' : ' What else is in that file is no guess.'), refused.replace(' it', ' them')].join(' ');
+      file.value = '';
+      draw();
+    });
+    const erase = button('Erase all guesses', () => {
+      if (!confirm('Erase all your guesses in this browser? This cannot be undone.')) return;
+      try {
+        for (const key of Object.keys(localStorage)) if (key.startsWith(KEY) || key === SHOWN) localStorage.removeItem(key);
+      } catch { /* nothing is kept there then */ }
+      for (const id of Object.keys(here)) delete here[id];
+      ask.checked = true;
+      said.textContent = 'All guesses are erased.';
+      draw();
+    });
+
+    function draw() {
+      const all = load(), groups = new Map(), order = [...place.querySelectorAll('tr[data-claim]')].map((tr) => tr.dataset.claim);
+      const done = Object.entries(all).filter(([, e]) => !none(e.measured)).sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]));
+      for (const [id, e] of done) {
+        const topic = String(e.topic || 'other').replace(/_/g, ' ');
+        groups.set(topic, [...groups.get(topic) || [], [id, e]]);
+      }
+      const row = (name, list) => {
+        const s = summary(list.map(([, e]) => e));
+        return make('tr', {}, make('th', { scope: 'row' }, name), ...[s.n, `×${times(s.half)}`, `${s.near} of ${s.n}`,
+          `${s.low} of ${s.n}`, s.sure ? `${s.held} of ${s.sure}` : '–'].map((t) => make('td', {}, String(t))));
+      };
+      const head = ['topic', 'guesses', 'half are within', 'within a factor of 2', 'too low', 'intervals that hold it'];
+      result.replaceChildren(...!done.length ? [make('p', {}, 'No guess of yours has met its result yet.')] : [
+        make('div', { class: 'd2l-ledger' }, make('table', { class: 'table' },
+          make('thead', {}, make('tr', {}, ...head.map((t) => make('th', { scope: 'col' }, t)))),
+          make('tbody', {}, ...[...groups].map(([t, list]) => row(t, list)), row('all', done)))), plot(groups)]);
+      for (const tr of place.querySelectorAll('tr[data-claim]')) {
+        const e = all[tr.dataset.claim];
+        while (tr.children.length > 1) tr.lastChild.remove();
+        tr.append(...(e ? [shown(e), none(e.measured) ? '–' : number(e.measured), none(e.measured) ? '–' : `×${times(off(e))}`]
+          : ['', '', '']).map((t) => make('td', {}, t)));
+      }
+      if (notice) { said.textContent = notice; notice = ''; }
+    }
+    place.querySelector('thead tr').append(...['guess', 'measured', 'off by'].map((t) => make('th', { scope: 'col' }, t)));
+    document.querySelector('.d2l-guesses-own').replaceChildren(make('div', { class: 'd2l-guess' }, result,
+      make('div', {}, save, ' ', erase, ' ', make('label', { for: file.id }, 'Read a file '), file),
+      make('div', {}, ask, ' ', make('label', { for: ask.id }, 'Ask me for a guess in front of a result')), said));
+    draw();
+  }
+
+  const start = () => {
+    const attempt = (f) => { try { f(); } catch (e) { console.error(e); open.clear(); } };
+    document.querySelectorAll('.d2l-predict[data-value]').forEach((place, index) => attempt(() => question(place, index)));
+    attempt(() => { fold(); opened(); });
+    window.addEventListener('hashchange', opened);
+    document.querySelectorAll('.d2l-guesses').forEach((place) => attempt(() => overview(place)));
+  };
+  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', start); else start();
+})();
