@@ -208,5 +208,5 @@ def tensor():
     return ax
 
 
-FIGURES = {'die': die, 'tensor': tensor, 'computer': computer, 'core': core, 'simd': simd, 'false_sharing': false_sharing, 'gpu': gpu,
-           'links': links}
+FIGURES = {'computer': computer, 'core': core, 'simd': simd, 'die': die, 'false_sharing': false_sharing,
+           'gpu': gpu, 'tensor': tensor, 'links': links}
