@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from d2l_local import conditions, machine, timing
+from d2l_local import conditions, machine, predictions, timing
 
 METADATA_KEY = 'd2l_claim'     # where an output carries its claim as data
 VERDICTS = ('holds', 'fails', 'undecided', 'not testable here')
@@ -82,12 +82,16 @@ class Claim:
 
 
 def _show(c: Claim) -> Claim:
-    """Display a claim in a notebook, print it elsewhere."""
+    """Display a claim, and how a guess made before compares, in a notebook; print it elsewhere."""
+    guessed = predictions.answer(c.id, c.value)
+    text = f'{c}\n{guessed}' if guessed else str(c)
     if (ipython := sys.modules.get('IPython')) and ipython.get_ipython():
         data, metadata = c._repr_mimebundle_()
+        if guessed:
+            data = {'text/plain': text, 'text/html': c.html(f'<br><b>{html.escape(guessed)}</b>')}
         ipython.display.display(data, metadata=metadata, raw=True)
     else:
-        print(c)
+        print(text)
     return c
 
 

@@ -46,13 +46,15 @@ from d2l_local.mxnet_training import (
     sgd,
     split_batch,
 )
-from d2l_local.plotting import Animator, plot, set_axes, set_figsize, timeline, use_svg_display
+from d2l_local.plotting import Animator, plot, set_axes, timeline, use_svg_display
+from d2l_local.plotting import set_figsize as set_figsize  # as d2l; the book does not need it
+from d2l_local.predictions import predict
 from d2l_local.timing import Accumulator, measured, overlap
 
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'devices',
            'evaluate_accuracy_gpu', 'evaluate_accuracy_gpus', 'load_data', 'load_data_fashion_mnist',
-           'measure', 'measured', 'num_gpus', 'overlap', 'plot', 'profile', 'put', 'ratio', 'resnet18',
-           'set_axes', 'set_figsize', 'sgd', 'split_batch', 'synchronize', 'timeline', 'try_all_gpus',
+           'measure', 'measured', 'num_gpus', 'overlap', 'plot', 'predict', 'profile', 'put', 'ratio',
+           'resnet18', 'set_axes', 'sgd', 'split_batch', 'synchronize', 'timeline', 'try_all_gpus',
            'try_gpu', 'use_svg_display']
 
 npx.set_np()     # every cell of the book computes with MXNet's NumPy-compatible arrays, as d2l's do
@@ -108,10 +110,18 @@ def profile(work: Callable[[], Any]) -> list[timing.Event]:
     so on; a device with several worker threads has several, ``cpu/0 #1`` and so on. An event
     ``WaitForVar`` is a wait that stands in the queue: leave it out before you compute an overlap.
     """
+    return _events(trace(work, profile_imperative=True, profile_symbolic=True, profile_api=True))
+
+
+def trace(work: Callable[[], Any], **what: bool) -> list[dict]:
+    """The events of MXNet's profiler while ``work`` ran and until all was done; times there are in µs.
+
+    Args:
+        what: settings of ``mx.profiler.set_config``, such as ``profile_memory=True``.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, 'profile.json')
-        mx.profiler.set_config(profile_imperative=True, profile_symbolic=True, profile_api=True,
-                               filename=str(file), continuous_dump=False)
+        mx.profiler.set_config(filename=str(file), continuous_dump=False, **what)
         mx.profiler.set_state('run')
         try:
             work()
@@ -121,7 +131,9 @@ def profile(work: Callable[[], Any]) -> list[timing.Event]:
             mx.profiler.dump()
         # From its second dump on, MXNet writes a comma before the first event.
         text = re.sub(r'(\[\s*),', r'\1', file.read_text(), count=1)
-    return _events(json.loads(text)['traceEvents'])
+    events = json.loads(text)['traceEvents']
+    _lanes.update({e['pid']: e['args']['name'] for e in events if e['name'] == 'process_name'})
+    return events
 
 
 _lanes: dict[int, str] = {}      # names of devices by number; only the first dump has them
@@ -129,7 +141,6 @@ _lanes: dict[int, str] = {}      # names of devices by number; only the first du
 
 def _events(trace: list[dict]) -> list[timing.Event]:
     """Operators and front-end calls of a Chrome trace as events; times there are in µs."""
-    _lanes.update({e['pid']: e['args']['name'] for e in trace if e['name'] == 'process_name'})
     started, events, threads = {}, [], {}
     for e in trace:
         front = e['name'].startswith(('MXImperativeInvoke', 'MXInvokeCachedOp'))

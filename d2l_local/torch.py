@@ -13,7 +13,9 @@ except ImportError as e:
                       '"make book" does, or read the MXNet notebooks.') from e
 
 from d2l_local import claims, timing
-from d2l_local.plotting import Animator, plot, set_axes, set_figsize, timeline, use_svg_display
+from d2l_local.plotting import Animator, plot, set_axes, timeline, use_svg_display
+from d2l_local.plotting import set_figsize as set_figsize  # as d2l; the book does not need it
+from d2l_local.predictions import predict
 from d2l_local.processes.ranks import ranks
 from d2l_local.timing import Accumulator, measured, overlap
 from d2l_local.torch_training import (
@@ -30,8 +32,8 @@ from d2l_local.virtual import VirtualDevice, put
 
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'devices',
            'evaluate_accuracy_gpu', 'load_data', 'load_data_fashion_mnist', 'measure', 'measured',
-           'num_gpus', 'overlap', 'plot', 'profile', 'put', 'ranks', 'ratio', 'resnet18', 'set_axes',
-           'set_figsize', 'sgd', 'split_batch', 'synchronize', 'timeline', 'try_all_gpus', 'try_gpu',
+           'num_gpus', 'overlap', 'plot', 'predict', 'profile', 'put', 'ranks', 'ratio', 'resnet18',
+           'set_axes', 'sgd', 'split_batch', 'synchronize', 'timeline', 'try_all_gpus', 'try_gpu',
            'use_svg_display']
 
 

@@ -32,7 +32,7 @@ from tools.notebooks import ROOT
 
 COPIED = ('chapters', 'd2l_local', 'tools', 'ledgers', 'tests/sanitize.cfg')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'chrome', 'microsoft-edge')
-LEFT_OUT = ('__pycache__', '.ipynb_checkpoints', '*_solutions_*')
+LEFT_OUT = ('__pycache__', '.ipynb_checkpoints', '*_solutions_*', 'guesses.json*')
 SOLUTION = re.compile(r'^(`{3,})\{solution\}.*?^\1[^\S\n]*\n+', re.MULTILINE | re.DOTALL)
 LINK = re.compile(r'\[((?:[^\]`]|`[^`]*`)+)\]\(([^)\s]+)\)')
 WITH = re.compile(r'^(\d+\. .*),\s+with\s+\[?solutions\b.*(?:\n[ ]+.*)*', re.MULTILINE)

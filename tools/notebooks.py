@@ -177,7 +177,8 @@ def execute(path: Path, label: str = '', folder: Path | None = None) -> nbformat
         extra_arguments=['--IPKernelApp.log_level=50'],     # no notes on sockets amid the progress
         resources={'metadata': {'path': str(folder or path.parent)}})
     try:
-        client.execute()
+        # what is shown and stored does not depend on a reader's guesses
+        client.execute(env={**os.environ, 'D2L_GUESSES': 'off'})
     except Exception as e:
         # nbclient turns Ctrl-C into a kernel that is gone; this is where it notes the signal.
         stopped = getattr(e, 'ename', '') == 'KeyboardInterrupt'

@@ -117,7 +117,8 @@ def test_guesses_of_whoever_runs_it_change_nothing(tmp_path):
     """Neither one that is kept nor one that is typed into the cell."""
     path, kept = tmp_path / 'asks.ipynb', tmp_path / 'guesses.json'
     kept.write_text('{"guesses": {"a-b": {"guess": 3}}}')
-    code = ("from d2l_local import claims, predictions\npredictions.predict('a-b', 'How many?', guess={})\n"
+    code = ('from d2l_local import claims, predictions\n'
+            "predictions.predict('a-b', 'How many?', guess={})\n"
             "c = claims.claim('a-b', 'A sentence.', 6.0, above=2)")
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code.format('...'))]), path)
     nb = notebooks.execute(path)
