@@ -28,6 +28,42 @@ def split_batch(X: torch.Tensor, y: torch.Tensor, devices: Sequence[torch.device
     return tuple([put(z[part], d) for part, d in shares] for z in (X, y))
 
 
+def kept(forward: Callable[[], object], there: Iterable[torch.Tensor] = ()) -> int:
+    """Bytes that autograd keeps for a backward pass of what ``forward()`` computes.
+
+    Storages are counted, each once: tensors that share their memory do so here as well. It works on
+    the device ``meta`` too, where nothing is allocated. What a checkpoint computes again is not kept.
+
+    Args:
+        forward: computes with gradients on; what it returns is dropped.
+        there: tensors that do not count, such as the weights and the batch.
+    """
+    known, found = {id(t.untyped_storage()) for t in there}, {}
+
+    def look(t: torch.Tensor) -> torch.Tensor:
+        found[id(t.untyped_storage())] = t.untyped_storage()
+        return t.detach()       # the tensor itself would hold its graph, and the graph the tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(look, lambda t: t):
+        forward()
+    return sum(s.nbytes() for key, s in found.items() if key not in known)
+
+
+class Block(nn.Module):
+    """A block of products with a layer norm and GELU that adds what it computes to its input.
+
+    Input and result have the shape ``(n, d)``; inside, ``(n, 4 * d)``.
+    """
+
+    def __init__(self, d: int = 128):
+        super().__init__()
+        self.work = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.GELU(),
+                                  nn.Linear(4 * d, d))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.work(x)
+
+
 def sgd(params: Iterable[torch.Tensor], lr: float, batch_size: int) -> None:
     """One step of gradient descent, in place; gradients are sums over ``batch_size`` examples, and
     are zero afterwards."""

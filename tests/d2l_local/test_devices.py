@@ -161,6 +161,16 @@ def test_mxnet_would_hang_and_says_so(m):
     assert done.returncode and 'OMP_NUM_THREADS=2: unset it' in done.stderr
 
 
+def test_mxnet_trace_tells_the_bytes_that_are_held(m):
+    from mxnet import np
+    if m.num_gpus():
+        pytest.skip('bytes of CPU arrays are meant')
+    alive = []
+    found = m.trace(lambda: alive.append(np.ones((256, 256))), profile_memory=True)
+    held = [e['args'][e['name']] for e in found if e['name'] == 'Memory: cpu/0']
+    assert max(held) >= alive[0].size * 4
+
+
 def test_mxnet_profile_twice(m):
     """The second dump of a process is broken JSON, which is repaired; operators stand in lanes."""
     from mxnet import np

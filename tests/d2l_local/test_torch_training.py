@@ -7,6 +7,7 @@ torch = pytest.importorskip('torch')
 
 from d2l_local import data  # noqa: E402
 from d2l_local import torch as d2l  # noqa: E402
+from d2l_local.torch_training import Block, kept  # noqa: E402
 
 
 def test_parts_of_a_batch_are_equal_and_in_order():
@@ -31,6 +32,26 @@ def test_sgd_writes_in_place_and_forgets_the_gradient():
     (p * torch.tensor([2.0, 4.0])).sum().backward()
     d2l.sgd([p], lr=0.5, batch_size=2)
     assert p.tolist() == [0.5, 1.0] and p.data_ptr() == before and p.grad.tolist() == [0, 0]
+
+
+def test_what_autograd_keeps_is_counted_once_and_on_meta_as_well():
+    net = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    x = torch.ones(16, 8)
+    assert kept(lambda: net(x), net.parameters()) == x.nbytes + 16 * 4 * 4
+    assert kept(lambda: net(x), [x, *net.parameters()]) == 16 * 4 * 4
+    assert kept(lambda: x.reshape(8, 16) @ net[0].weight.reshape(16, 2), net.parameters()) == x.nbytes
+    far = net.to('meta')
+    assert kept(lambda: far(x.to('meta')), far.parameters()) == x.nbytes + 16 * 4 * 4
+    with torch.no_grad():
+        assert kept(lambda: net(x.to('meta'))) == 0
+
+
+def test_the_block_adds_its_work_to_its_input():
+    block = Block(8)
+    torch.nn.init.zeros_(block.work[-1].weight)
+    torch.nn.init.zeros_(block.work[-1].bias)
+    x = torch.rand(3, 8)
+    assert torch.equal(block(x), x)
 
 
 def test_accuracy_leaves_the_mode_of_the_network():
