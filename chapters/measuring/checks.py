@@ -1,0 +1,181 @@
+"""The checkers of the exercises on measuring."""
+
+import random
+import statistics
+import weakref
+
+import numpy as np
+
+from d2l_local.checkers import Part, clock, exercise, need, numbers, timed
+
+SHARE = 'Divide the time of the clock that counts work by the time of the wall clock.'
+numbers('msr-ex-w-clocks',
+        first=Part(7.6 / 2.0, 'cores that the first program kept busy, on average', SHARE,
+                   'The clock of the process adds up the work of all cores.'),
+        second=Part((2.0 - 0.1) / 2.0, 'share of its time that the second program waited',
+                    'It waits whenever no core works for it.', 'How long did its cores work?'),
+        third=Part(2.0 / 2.0, 'cores that the third program kept busy, on average', SHARE,
+                   'Compare its three clocks with those of the first.'))
+
+SIDE, SECONDS = 4096, 20e-6
+numbers('msr-ex-w-good',
+        rate=Part(2 * SIDE ** 3 / SECONDS, 'operations per second, additions and multiplications',
+                  'How many multiplications does one number of the result need, and how many additions?',
+                  'There are as many results as the matrix has numbers. Mind the µs.'),
+        longer=Part((2 * SIDE) ** 3 // SIDE ** 3, 'times as long that twice the side should take',
+                    'The work does not grow like the number of entries.',
+                    'Put the double side into your count of operations.'))
+
+BOUND, INTERVALS = 1.5, {'first': (1.62, 1.90), 'second': (1.41, 1.70), 'third': (1.20, 1.40)}
+numbers('msr-ex-w-verdict', **{
+    name: Part('holds' if low > BOUND else 'fails' if high < BOUND else 'undecided',
+               f"'holds', 'fails' or 'undecided', for {low:.2f}–{high:.2f}",
+               'Where does the bound lie: below the interval, above it, or within?',
+               'A verdict has to be right for every value that the measurements allow.')
+    for name, (low, high) in INTERVALS.items()})
+
+LOADING, NETWORK, UPDATE = 0.3, 0.6, 0.1
+numbers('msr-ex-w-amdahl',
+        a=Part(1 / (max(LOADING, NETWORK) + UPDATE), 'times as fast with fix A',
+               'Two things that run at the same time take as long as the longer one.',
+               'What is left of the step once loading is hidden?'),
+        b=Part(1 / (LOADING + NETWORK / 5 + UPDATE), 'times as fast with fix B',
+               'Only the share of the network becomes smaller.', 'Add up the three shares again.'),
+        both=Part(1 / (max(LOADING, NETWORK / 5) + UPDATE), 'times as fast with both',
+                  'The factors must not be multiplied: a fix changes all shares.',
+                  'Which of the two that overlap is the longer one now?'))
+
+numbers('msr-ex-w-regime', **{
+    name: Part(right, f"what {name.upper()} waits for: 'calls', 'bytes' or 'arithmetic'", hint,
+               'Which of the three grows with the batch, and which shrinks with each further core?')
+    for name, right, hint in (
+        ('p', 'calls', 'Twice the work took no longer, so the work is not what takes the time.'),
+        ('q', 'arithmetic', 'It grows with the batch, and it misses the cores.'),
+        ('r', 'bytes', 'It grows with the batch, and half of the cores do nearly as well.'))})
+
+
+def program(milliseconds: float, seed: int):
+    """A program of that length, with the noise of a machine: some percent, and now and then a third."""
+    draw = random.Random(seed)
+
+    def run() -> None:
+        noise = 0.06 * abs(draw.gauss(0, 1)) + 0.3 * (draw.random() < 0.1)
+        end = clock() + 1e-3 * milliseconds * (1 + noise)
+        while clock() < end:
+            pass
+    return run
+
+
+@exercise('msr-ex-winner', '''def differ(first, second):
+    """Whether two programs, functions of no argument, differ in time by more than 5%."""''', seconds=60)
+def winner(differ) -> None:
+    """No winner between a program and itself, and one where the times differ, whichever comes first."""
+    alarms = sum(bool(differ(program(0.1, 2 * i), program(0.1, 2 * i + 1))) for i in range(40))
+    need(alarms <= 4, 'no winner among equals',
+         f'A program was said to differ from itself in {alarms} of 40 comparisons.',
+         'One timing is one draw of the noise. Take many, and what outliers do not move.')
+    for name, a, b in (('second', 0.1, 0.13), ('first', 0.13, 0.1)):
+        found = sum(bool(differ(program(a, i), program(b, i + 50))) for i in range(10))
+        need(found >= 9, 'the winner where there is one',
+             f'Where the {name} program takes 30% longer, that was found in {found} of 10 comparisons.',
+             'Compare what you measured with 5%, in both directions.')
+
+
+@exercise('msr-ex-knee', '''def knee(one, many, n):
+    """The batch whose step takes twice as long as that of one example.
+
+    one, many: the seconds of a step with one example and with n examples.
+    """''')
+def knee_of(knee) -> None:
+    """Right for three machines of the cost model, whatever the unit of time."""
+    for first, each, n in ((1e-4, 1e-6, 1000), (2e-3, 1e-5, 8192), (5e-5, 2e-5, 100)):
+        one, many = first + each, first + each * n
+        right = one / each
+        found = knee(one, many, n)
+        need(isinstance(found, int | float | np.number), 'a number', 'The batch is a number.',
+             'Does every path through your function end with a return?')
+        need(right - 2.5 <= found <= right + 2.5, 'the batch at the knee',
+             f'You are off where a step costs {1e6 * first:.0f} µs and {1e6 * each:.0f} µs an example.',
+             'Two measurements give two unknowns: what a step costs in any case, and what each further '
+             'example adds. The first is part of both.')
+        need(abs(knee(1e3 * one, 1e3 * many, n) - found) <= 1, 'the same batch in any unit of time',
+             'In milliseconds in place of seconds, something else comes out.',
+             'A batch is a ratio of two times.')
+
+
+numbers('msr-ex-five',
+        per_byte=Part(2 / 4, 'operations per byte of a float32 matrix, in its product with a vector',
+                      'Each number of the matrix is read once. What is done with it?',
+                      'A multiplication and an addition, for how many bytes?'),
+        product=Part('bytes', "what this product waits for: 'calls', 'bytes' or 'arithmetic'",
+                     'How many operations could a core do for each byte that it gets?',
+                     'Ask it: which of twice the batch and half the cores does it feel?'),
+        lookup=Part('calls', 'what the lookup of 64 rows waits for',
+                    'How many bytes does it move, and how long would that take?',
+                    'Twice the rows: does it take twice as long?'),
+        convolution=Part('arithmetic', 'what the convolution waits for',
+                         'How often is each number of the image used?',
+                         'Nine places, and once for each channel of the result.'))
+
+
+@exercise('msr-ex-suspects', '''def kept(work):
+    """Bytes that autograd keeps in saved tensors after work(), while its result is held."""''',
+          'pytorch')
+def suspects(kept) -> None:
+    """The bytes of one graph, of several, of none under no_grad, and of none after backward."""
+    import torch
+    x = torch.ones(1000, requires_grad=True)
+    size = x.nbytes
+    found = kept(lambda: torch.sigmoid(x))
+    need(found == size, 'the bytes of one saved tensor',
+         f'A sigmoid keeps its result, {size} bytes. You counted {found}.',
+         'torch.autograd.graph.saved_tensors_hooks shows each tensor; what are its bytes?')
+    found = kept(lambda: [torch.sigmoid(x) for _ in range(3)])
+    need(found == 3 * size, 'the bytes of three graphs',
+         f'Three sigmoids in a list keep {3 * size} bytes. You counted {found}.',
+         'Add up over all that is alive, not over the last one.')
+
+    def trained():
+        loss = torch.sigmoid(x).sum()
+        loss.backward()
+        return loss
+    found = kept(trained)
+    need(found == 0, 'nothing after the backward pass',
+         f'The backward pass frees what it has used. You counted {found} bytes.',
+         'What was saved is not what is kept. A weakref tells what is still alive.')
+    with torch.no_grad():
+        need(kept(lambda: torch.sigmoid(x)) == 0, 'nothing under no_grad',
+             'Under torch.no_grad() nothing is saved.', 'Do you switch gradients on?')
+    result = weakref.ref(torch.sigmoid(x))
+    need(kept(lambda: torch.sigmoid(x)) == size and result() is None, 'the same count again',
+         'Called again, your function counts something else.', 'What remains of the calls before?')
+
+
+def standardised(images: np.ndarray) -> np.ndarray:
+    """Each image with mean 0 and standard deviation 1, one by one."""
+    return np.stack([(p - np.mean(p)) / np.std(p) for p in images])
+
+
+@exercise('msr-ex-amdahl', '''def at_once(images):
+    """Each image less its mean, divided by its standard deviation, without a loop over images.
+
+    images: a float32 tensor of shape (n, 1, 28, 28). The deviation has correction 0.
+    """''', 'pytorch')
+def amdahl(at_once) -> None:
+    """The numbers of a loop, on fresh images in each call, in less than half of its time."""
+    import torch
+
+    def make(i: int) -> list:
+        return [torch.from_numpy(draw.random((256, 1, 28, 28), dtype='float32') * (i + 1) + i)]
+    draw = np.random.default_rng()
+    floor = 2 * 256 * 28 * 28 * 4 / 1e12        # reads and writes, at the rate of a very large cache
+    took = timed(at_once, make, standardised, floor, calls=7)
+    loops = []
+    for i in range(3):
+        images, begin = make(i)[0], clock()
+        torch.stack([torch.tensor((p - np.mean(p)) / np.std(p)) for p in images.numpy()])
+        loops.append(clock() - begin)
+    gain = statistics.median(loops) / took
+    need(gain > 2, 'less than half of the time of a loop',
+         f'A loop over the images takes {gain:.1f} times as long.',
+         'Which operations work on all images in one call, and along which dimensions?')

@@ -1,0 +1,259 @@
+"""Right and wrong answers to the exercises on hybridization."""
+
+import math
+
+from tests.book.answers import stored
+
+SOLUTIONS = 'hybridization/hybridization_solutions_pytorch.ipynb'
+
+
+def solution(*names):
+    return stored(SOLUTIONS, *names)
+
+
+def branches(blocks):
+    return solution('Branches')['Branches'](*blocks)
+
+
+def module(forward, kind='ModuleList'):
+    """An answer whose module has this forward, with its blocks in a container."""
+    def answer(blocks):
+        from torch import nn
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.blocks = getattr(nn, kind)(blocks) if kind else list(blocks)
+
+            def forward(self, x):
+                return forward(self.blocks, x)
+        return Net()
+    return answer
+
+
+def cat(blocks, x, dim=1):
+    import torch
+    return torch.cat([block(x) for block in blocks], dim=dim)
+
+
+def told(blocks, x):
+    y = cat(blocks, x)
+    print(y.shape)
+    return y.contiguous() * 1
+
+
+def until(net, name):
+    """The steps of the stored cell."""
+    import torch
+    cut = torch.fx.symbolic_trace(net)
+    nodes = {node.name: node for node in cut.graph.nodes}
+    nodes['output_1'].args = (nodes[name],)
+    cut.graph.eliminate_dead_code()
+    cut.recompile()
+    return cut
+
+
+def not_eliminated(net, name):
+    import torch
+    cut = torch.fx.symbolic_trace(net)
+    nodes = {node.name: node for node in cut.graph.nodes}
+    nodes['output_1'].args = (nodes[name],)
+    cut.recompile()
+    return cut
+
+
+def copied(net, name):
+    import copy
+    return until(copy.deepcopy(net), name)
+
+
+def decide(x, long):
+    space = solution('with_cond')
+    space['chain'] = long
+    return space['with_cond'](x)
+
+
+def where(x, long):
+    space = solution('with_where')
+    space['chain'] = long
+    return space['with_where'](x)
+
+
+def python_decides(x, long):
+    return long(x) if x.sum() > 0 else -x
+
+
+def lenet():
+    return solution('lenet')['lenet']()
+
+
+def lenet_with(change):
+    def answer():
+        from torch import nn
+        return nn.Sequential(*change(list(lenet()), nn))
+    return answer
+
+
+def whole(x):
+    return solution('Whole')['Whole']()(x)
+
+
+def frozen(x):
+    import torch
+    return 2 * x if torch.compiler.is_compiling() or x.sum() > 0 else x - 10
+
+
+def break_even(first, eager, compiled):
+    space = solution('predict')
+    space['r'] = type('r', (), {'slow': eager, 'fast': compiled})
+    space['compiler'] = True
+    return space['predict'](first) if eager > compiled else math.inf
+
+
+def compiled(**how):
+    def answer(function, backend):
+        import torch
+        return torch.compile(function, backend=backend, **how)
+    return answer
+
+
+def with_a_rate_of_one_half(function, backend):
+    import torch
+    once = torch.compile(lambda x: function(x, 0.5), backend=backend, dynamic=True)
+    return lambda x, rate: once(x)
+
+
+ANSWERS = {
+    'hyb-ex-w-loop': (dict(operations=3, later=3), [
+        (dict(operations=1), 'loop itself is Python'), (dict(operations=4), 'loop itself'),
+        (dict(later=5), 'made once')]),
+    'hyb-ex-w-which': (dict(product='no', additions='yes', layers='yes', script='no'), [
+        (dict(product='yes'), 'library calls'), (dict(additions='no'), 'memory'),
+        (dict(layers='no'), 'between two calls'), (dict(script='yes'), 'paid back')]),
+    'hyb-ex-w-seen': (dict(shape='dropped', values='dropped', flag='frozen', data='error',
+                           traced='frozen'), [
+        (dict(values='kept'), 'Is a print'), (dict(shape='frozen'), 'Is a print'),
+        (dict(flag='kept'), 'Whose value'), (dict(data='frozen'), 'true or false'),
+        (dict(traced='error'), 'has a sign')]),
+    'hyb-ex-w-paid': (dict(calls=27_800, disk=560), [
+        (dict(calls=100_000), 'later call save'), (dict(calls=21_739), 'later call save'),
+        (dict(calls=0.0278), 'later call save'), (dict(disk=2000), 'later call save')]),
+    'hyb-ex-w-down': (dict(small=6.67, large=1.08, small_limit=10, large_limit=1.09), [
+        (dict(small=18), 'afterwards'), (dict(large=6.7), 'how long after'),
+        (dict(large=1.09), 'how long after'),
+        (dict(small_limit=math.inf), 'shorter than its work'),
+        (dict(large_limit=10), 'shorter than its')]),
+    'hyb-ex-branches': (branches, [
+        (module(cat, None), 'would not train'),
+        (module(lambda b, x: cat(b, x, 0)), 'For images of shape'),
+        (module(lambda b, x: cat(list(b)[::-1], x)), 'in their order'),
+        (module(told), 'captured 2 graphs'),
+        (module(lambda b, x: cat(b, x) + 0), 'has 6 operators'),
+        (lambda blocks: blocks, 'no torch.nn.Module')]),
+    'hyb-ex-asnumpy': (until, [
+        (lambda net, name: net, 'differs from'), (copied, 'yours do not'),
+        (lambda net, name: until(net, 'relu'), 'node hidden'), (not_eliminated, 'still computed'),
+        (lambda net, name: 3, 'cannot be called')]),
+    'hyb-ex-control-flow': (decide, [
+        (where, 'computed for either sign'), (python_decides, 'needed 3 graphs'),
+        (lambda x, long: long(x), 'negative'), (lambda x, long: -x, 'positive')]),
+    'hyb-ex-lenet': (lenet, [
+        (lenet_with(lambda m, nn: [nn.Conv2d(1, 6, 5), *m[1:]]), 'behind each layer|28'),
+        (lenet_with(lambda m, nn: [x for x in m if not isinstance(x, nn.ReLU)]), 'are one layer'),
+        (lenet_with(lambda m, nn: [*m[:9], nn.Linear(120, 10)]), 'Yours has 4'),
+        (lenet_with(lambda m, nn: [*m[:7], nn.Linear(400, 128), nn.ReLU(), nn.Linear(128, 84), *m[10:]]),
+         'Layer 3'),
+        (lenet_with(lambda m, nn: [*m[:-1], nn.Linear(84, 11)]), 'give the shape')]),
+    'hyb-ex-branch': (whole, [
+        (lambda x: 2 * x if x.sum() > 0 else x - 10, 'needed 3 graphs'),
+        (lambda x: 2 * x, 'wrong for a sign'),
+        (lambda x: x - 10, 'wrong for a sign'), (frozen, 'Compiled, it gives other numbers')]),
+    'hyb-ex-break-even': (break_even, [
+        (lambda first, eager, compiled: first / eager if eager > compiled else math.inf, 'Wrong for'),
+        (lambda first, eager, compiled: first / compiled, 'Wrong for'),
+        (lambda first, eager, compiled: first / abs(eager - compiled + 1e-12), 'never cross'),
+        (lambda first, eager, compiled: max(0, first / (eager - compiled or 1)), 'never cross')]),
+    'hyb-ex-recompile': (compiled(dynamic=True), [
+        (compiled(), 'took [2-5] compilations'), (compiled(dynamic=False), 'took 5 compilations'),
+        (lambda function, backend: function, 'never got a graph'),
+        (with_a_rate_of_one_half, 'Wrong for 10 numbers')]),
+}
+ANSWERS |= {
+    'hyb-ex-calls': (dict(sgd=42, momentum=122, adam=362, foreach='no'), [
+        (dict(sgd=1), 'and its gradient'), (dict(momentum=82), 'with the state'),
+        (dict(adam=122), 'averages'),
+        (dict(foreach='yes'), 'in one call')]),
+    'hyb-ex-rate': (dict(number=2, tensor=1), [
+        (dict(number=4), 'first change'), (dict(number=1), 'first change'),
+        (dict(tensor=2), 'a constant')]),
+}
+
+# In MXNet.
+
+GLUON = 'hybridization/hybridization_solutions_mxnet.ipynb'
+
+
+def gluon_branches(blocks):
+    return stored(GLUON, 'Branches')['Branches'](*blocks)
+
+
+def gluon_module(forward, register=True):
+    """An answer whose block has this hybrid_forward."""
+    def answer(blocks):
+        from mxnet.gluon import nn
+
+        class Net(nn.HybridBlock):
+            def __init__(self):
+                super().__init__()
+                self.blocks = [*blocks]
+                for block in blocks if register else ():
+                    self.register_child(block)
+
+            def hybrid_forward(self, F, x):
+                return forward(F, self.blocks, x)
+        return Net()
+    return answer
+
+
+def joined(F, blocks, x, axis=1):
+    return F.np.concatenate([block(x) for block in blocks], axis=axis)
+
+
+def gluon_lenet(change=lambda layers, nn: layers):
+    """The layers of the stored network."""
+    from mxnet.gluon import nn
+    net = nn.HybridSequential()
+    net.add(*change([nn.Conv2D(6, kernel_size=5, padding=2, activation='relu'),
+                     nn.AvgPool2D(pool_size=2, strides=2),
+                     nn.Conv2D(16, kernel_size=5, activation='relu'),
+                     nn.AvgPool2D(pool_size=2, strides=2), nn.Dense(120, activation='relu'),
+                     nn.Dense(84, activation='relu'), nn.Dense(10)], nn))
+    return net
+
+
+def linear(layers, nn):
+    return [nn.Conv2D(6, 5, padding=2), layers[1], nn.Conv2D(16, 5), layers[3], nn.Dense(120),
+            nn.Dense(84),
+            layers[-1]]
+
+
+ANSWERS |= {
+    'hyb-ex-branches mxnet': (gluon_branches, [
+        (gluon_module(joined, register=False), 'would not train'),
+        (gluon_module(lambda F, b, x: joined(F, b, x, 0)), 'For images of shape'),
+        (gluon_module(lambda F, b, x: joined(F, b[::-1], x)), 'in their order'),
+        (gluon_module(lambda F, b, x: joined(F, b, x) + 0 * x.asnumpy().max()),
+         'NotImplementedForSymbol'),
+        (lambda blocks: blocks, 'is none')]),
+    'hyb-ex-lenet mxnet': (gluon_lenet, [
+        (lambda: gluon_lenet(linear), 'are one layer'),
+        (lambda: gluon_lenet(lambda m, nn: [nn.Conv2D(6, 5, activation='relu'), *m[1:]]), 'Layer 3'),
+        (lambda: gluon_lenet(lambda m, nn: [*m[:5], m[-1]]), 'Yours has 4'),
+        (lambda: gluon_lenet(lambda m, nn: m[:-1]), 'give the shape'), (lambda: [], 'is none')]),
+    'hyb-ex-asnumpy mxnet': (dict(before='works', after='error', when='call'), [
+        (dict(before='error'), 'What is x'), (dict(after='works'), 'What is x'),
+        (dict(when='hybridize'), 'When does')]),
+    'hyb-ex-control-flow mxnet': (dict(loop=3, flag='frozen', data='error', later='as before'), [
+        (dict(loop=1), 'Who runs'), (dict(flag='kept'), 'read'), (dict(data='frozen'), 'true or false'),
+        (dict(later='differs'), 'record again')]),
+}

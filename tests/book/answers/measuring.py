@@ -1,0 +1,142 @@
+"""Right and wrong answers to the exercises on measuring."""
+
+import functools
+import itertools
+import statistics
+import time
+
+from tests.book.answers import stored
+
+SOLUTIONS = 'measuring/measuring_solutions_pytorch.ipynb'
+
+
+def differ(pairs, first, second):
+    """The stored verdict, with a clock that takes the two programs in turn."""
+    def seconds(program):
+        begin = time.perf_counter()
+        program()
+        return time.perf_counter() - begin
+    turns = itertools.cycle((first, second))
+    solution = stored(SOLUTIONS, 'verdict')
+    solution['one_time'] = lambda: seconds(next(turns))
+    return solution['verdict'](pairs)
+
+
+def one_sided(first, second):
+    def seconds(program):
+        begin = time.perf_counter()
+        program()
+        return time.perf_counter() - begin
+    return statistics.median(seconds(second) / seconds(first) for _ in range(30)) > 1.05
+
+
+def kept(work):
+    """The stored hooks, around the work of the checker."""
+    s = stored(SOLUTIONS, 'Saved', 'kept', 'hooks')
+    with s['hooks']:
+        result = work()
+    return s['kept']() if result is not None else None
+
+
+def saved(work):
+    import torch
+    total = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: total.append(t.nbytes) or t, lambda t: t):
+        work()
+    return sum(total)
+
+
+def always(work):
+    import torch
+    return kept(torch.enable_grad()(work))
+
+
+def at_once(images):
+    solution = stored(SOLUTIONS, 'at_once')
+    solution['x'] = images
+    return solution['at_once']()
+
+
+def loop(images):
+    solution = stored(SOLUTIONS, 'one_by_one')
+    solution['x'] = images
+    return solution['one_by_one']()
+
+
+def of_the_batch(images):
+    return (images - images.mean()) / images.std(correction=0)
+
+
+def in_place(images):
+    images -= images.mean((1, 2, 3), keepdim=True)
+    return images / images.std((1, 2, 3), correction=0, keepdim=True)
+
+
+@functools.cache
+def once():
+    return []
+
+
+def cached(images):
+    once().append(at_once(images))
+    return once()[0]
+
+
+def half(images):
+    return at_once(images.bfloat16()).float()
+
+
+def queued(images):
+    from d2l_local import torch as d2l
+    from d2l_local.virtual import VirtualDevice
+    device = VirtualDevice(0)
+    device.submit(lambda: time.sleep(0.05), 'other work')
+    x = d2l.put(images, device)
+    return (x - x.mean((1, 2, 3), keepdim=True)) / x.std((1, 2, 3), correction=0, keepdim=True)
+
+
+def patched(images):
+    time.perf_counter = lambda: 0.0
+    return at_once(images)
+
+
+ANSWERS = {
+    'msr-ex-w-clocks': (dict(first=3.8, second=0.95, third=1), [
+        (dict(first=4), 'wall clock'), (dict(first=7.6), 'wall clock'), (dict(first=1.9), 'wall clock'),
+        (dict(second=0.1), 'no core works'), (dict(third=4), 'wall clock')]),
+    'msr-ex-w-good': (dict(rate=7e15, longer=8), [
+        (dict(rate=3.4e15), 'How many multiplications'), (dict(rate=7e9), 'How many multiplications'),
+        (dict(rate=1.7e12), 'How many multiplications'), (dict(longer=4), 'grow like'),
+        (dict(longer=2), 'grow like')]),
+    'msr-ex-w-verdict': (dict(first='holds', second='undecided', third='fails'), [
+        (dict(second='holds'), 'Where does the bound lie'), (dict(third='undecided'), 'Where does'),
+        (dict(first='undecided'), 'Where does the bound lie')]),
+    'msr-ex-w-amdahl': (dict(a=1.43, b=1.92, both=2.5), [
+        (dict(a=1.3), 'at the same time'), (dict(b=5), 'Only the share'),
+        (dict(both=2.75), 'must not be multiplied'), (dict(both=4.5), 'must not be multiplied')]),
+    'msr-ex-w-regime': (dict(p='calls', q='arithmetic', r='bytes'), [
+        (dict(p='bytes'), 'took no longer'), (dict(q='bytes'), 'misses the cores'),
+        (dict(r='arithmetic'), 'nearly as well')]),
+    'msr-ex-winner': (functools.partial(differ, 30), [
+        (functools.partial(differ, 1), 'differ from itself'), (lambda a, b: True, 'differ from itself'),
+        (lambda a, b: False, '30% longer'), (one_sided, 'first program takes 30% longer')]),
+    'msr-ex-knee': (lambda one, many, n: one / ((many - one) / n), [
+        (lambda one, many, n: n * one / many, 'costs'), (lambda one, many, n: n, 'costs'),
+        (lambda one, many, n: 2 * n * one / many, 'costs'), (lambda one, many, n: print(), 'a number'),
+        (lambda one, many, n: one / max((many - one) / n, 2e-6 * (one > 0.05)) + 9 * (one > 0.05),
+         'milliseconds')]),
+    'msr-ex-five': (dict(per_byte=0.5, product='bytes', lookup='calls', convolution='arithmetic'), [
+        (dict(per_byte=0.25), 'read once'), (dict(per_byte=2), 'read once'),
+        (dict(product='arithmetic'), 'for each byte'), (dict(lookup='bytes'), 'does it move'),
+        (dict(convolution='bytes'), 'How often')]),
+    'msr-ex-suspects': (kept, [
+        (saved, 'frees what it has used'), (lambda work: 0, 'keeps its result'),
+        (lambda work: min(kept(work), 4000), 'Three sigmoids'), (always, 'nothing is saved'),
+        (lambda work: kept(work) // 4, 'keeps its result')]),
+    'msr-ex-amdahl': (at_once, [
+        (loop, 'A loop over the images takes'), (of_the_batch, 'plain loop'),
+        (lambda x: (x - x.mean((1, 2, 3), keepdim=True)) / x.std((1, 2, 3), keepdim=True), 'as exact'),
+        (cached, 'call before'), (in_place, 'writes into'), (half, 'as exact as float32'),
+        (lambda x: at_once(x).half(), 'as exact as float32'), (queued, 'queue|long before'),
+        (patched, 'module time'), (lambda x: at_once(x)[:, 0], 'the shape')]),
+}

@@ -1,0 +1,168 @@
+"""Each checker takes the stored solution and rejects plausible wrong answers with the hint that fits."""
+
+import importlib
+import re
+
+import nbformat
+import pytest
+
+from d2l_local import checkers, checks, machine
+from d2l_local.processes import limited
+from tools import stubs
+from tools.exercises import all_exercises
+from tools.notebooks import FRAMEWORKS, ROOT, execute, missing
+
+if machine.machine()['torch']:      # here, and so in each fork of this process
+    import torch
+
+    importlib.import_module('d2l_local.torch')
+
+    class Loads(torch.nn.Module):       # what compiling, exporting and breaking a graph import at first
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: 2 * x, lambda x: -x, (x,))
+
+    torch.export.export(Loads(), (torch.ones(3),))
+    virtual = importlib.import_module('d2l_local.virtual')
+    (virtual.put(torch.ones(3), virtual.VirtualDevice(0)) + 1).wait()
+    torch.compile(lambda x: print(end='') or x + 1, backend='eager', dynamic=True)(torch.ones(3))
+
+TOPICS = [p.parent.name for p in sorted(ROOT.glob('chapters/*/checks.py'))]
+ANSWERS = {label: pair for topic in TOPICS
+           for label, pair in importlib.import_module(f'tests.book.answers.{topic}').ANSWERS.items()}
+# What fails in a framework takes a second each; the right answers are quick enough for make check.
+CHECKERS = {label if framework != 'mxnet' else f'{label} mxnet': one
+            for (label, framework), one in checkers.load().items()}
+SLOW = {key for key, one in CHECKERS.items() if (key, 'pytorch') in checkers.load() or 'mxnet' in key}
+CASES = [pytest.param(label, answer, hint, id=f'{label}-{i}',
+                      marks=[pytest.mark.slow] * (i > 0 and label in SLOW))
+         for label, (right, wrong) in ANSWERS.items()
+         for i, (answer, hint) in enumerate([(right, None), *wrong])]
+
+
+def test_every_checker_has_its_answers_here():
+    assert set(ANSWERS) == {key for key, one in CHECKERS.items() if not one.points}
+    assert all(len(wrong) >= 3 for _, wrong in ANSWERS.values())
+    labels = {e.label for e in all_exercises()}
+    assert {label for label, _ in checkers.load()} <= labels, 'checkers of exercises that are gone'
+
+
+@pytest.fixture
+def say(monkeypatch, tmp_path, capfd):
+    """Check an answer with a progress of its own; what is printed."""
+    monkeypatch.setenv('D2L_EXERCISES', str(tmp_path))
+
+    def check(key, answer):
+        label, framework = [*key.split(), 'pytorch'][:2]
+        monkeypatch.setattr(checks, 'FRAMEWORKS', {framework: checks.FRAMEWORKS[framework]})
+        if missing(framework) and (label, framework) in checkers.load():
+            pytest.skip(missing(framework))
+        if key.endswith('mxnet'):
+            importlib.import_module('d2l_local.mxnet')      # here, and so in each fork
+        if not limited.FORKS and callable(answer):
+            pytest.skip('this system cannot end a call')
+        parts = answer if isinstance(answer, dict) else {'answer': answer}
+        right = ANSWERS[key][0] if isinstance(answer, dict) else {}
+        checks.check(label, **{**right, **parts})
+        return capfd.readouterr().out
+    return check
+
+
+@pytest.mark.parametrize(('label', 'answer', 'hint'), CASES)
+def test_an_answer(say, label, answer, hint):
+    said = say(label, answer)
+    if hint is None:
+        assert re.match('Right. 1 of', said), said
+    else:
+        assert 'Not yet. Missing' in said and re.search(hint, said), said
+        again = say(label, answer)
+        assert again.startswith('Not yet') and len(again) > len(said), again
+
+
+def test_points_are_shown_only_after_a_text(say):
+    for (label, _), one in checkers.load().items():
+        if one.points:
+            assert one.points[0] not in say(label, 'no idea')
+            assert one.points[0] in say(label, 'a text of at least ten words, for what it is worth')
+
+
+def test_no_hint_is_the_solution():
+    """No figure or word that an exercise asks for stands in the hints for it."""
+    for label, (right, _) in ANSWERS.items():
+        for name, value in right.items() if isinstance(right, dict) else ():
+            if isinstance(value, float) or (isinstance(value, int) and value > 9):
+                [parts] = (c.cell_contents for c in CHECKERS[label].test.__closure__)
+                hints = f'{parts[name].hint} {parts[name].second}'
+                told = re.search(rf'(?<![\d.]){re.escape(f"{value:g}")}(?![\d.])', hints)
+                assert not told, (label, name)
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setenv('D2L_EXERCISES', str(tmp_path))
+    return tmp_path
+
+
+def test_every_exercise_has_a_stub_and_none_is_written_twice(folder):
+    said = stubs.stubs(folder)
+    written = {p: p.read_bytes() for p in folder.glob('*.ipynb')}
+    assert len(written) == sum(not line.split(': ')[1].startswith('not written') for line in said)
+    text = '\n'.join(c.source for p in written for c in nbformat.read(p, as_version=4).cells)
+    if not any(map(missing, FRAMEWORKS)):
+        assert {e.label for e in all_exercises()} == set(re.findall(r'\b\w+-ex-[\w-]+', text))
+    assert not re.search(r'\{\w+\}`|\]\(', text), 'links lead nowhere in a notebook that stands alone'
+    again = stubs.stubs(folder)
+    assert all('left as it is' in line or 'not written' in line for line in again)
+    assert {p: p.read_bytes() for p in folder.glob('*.ipynb')} == written
+
+
+def test_a_new_exercise_goes_to_a_new_file(folder):
+    stubs.stubs(folder)
+    mine = next(folder.glob('measuring_pytorch.ipynb'), None)
+    if mine is None:
+        pytest.skip('PyTorch is not installed')
+    mine.write_text('no notebook at all, but msr-ex-knee stands in it')
+    said = [line for line in stubs.stubs(folder) if line.startswith('measuring_pytorch')]
+    assert said == ['measuring_pytorch_2: 9 exercises that measuring_pytorch.ipynb lacks']
+    assert mine.read_text().startswith('no notebook') and (folder / 'measuring_pytorch_2.ipynb').exists()
+    assert any(line == 'measuring_pytorch: left as it is' for line in stubs.stubs(folder))
+
+
+def outputs(path, folder):
+    """What the checks of a notebook of stubs print, by label."""
+    nb = execute(path, folder=folder)
+    return {re.search(r"'(\w+-ex-[\w-]+)'", c.source)[1]: ''.join(o.get('text', '') for o in c.outputs)
+            for c in nb.cells if c.cell_type == 'code' and 'check(' in c.source}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['measuring_pytorch', 'measuring_mxnet'])
+def test_stubs_run_as_they_are(folder, name):
+    if reason := missing(name.split('_')[-1]):
+        pytest.skip(reason)
+    stubs.stubs(folder)
+    said = outputs(folder / f'{name}.ipynb', folder)
+    assert len(said) >= 5 and all(s.startswith('No answer yet. Give ') for s in said.values()), said
+    assert not checks.file().exists()
+
+
+@pytest.mark.slow
+def test_with_the_solutions_in_all_are_right(folder):
+    """In a kernel, which has threads and prints through a queue: not as in the tests above."""
+    if reason := missing('pytorch'):
+        pytest.skip(reason)
+    stubs.stubs(folder)
+    path = folder / 'measuring_pytorch.ipynb'
+    nb = nbformat.read(path, as_version=4)
+    for cell in nb.cells:
+        if cell.cell_type == 'code' and 'check(' in cell.source:
+            label = re.search(r"'(msr-ex-[\w-]+)'", cell.source)[1]
+            right = f'ANSWERS[{label!r}][0]'
+            stars = '**' * isinstance(ANSWERS[label][0], dict)
+            cell.source = f'check({label!r}, {stars}{right})'
+        elif cell.cell_type == 'code':
+            cell.source += (f'\nimport sys\n\nsys.path.insert(0, {str(ROOT)!r})\n'
+                            'from tests.book.answers.measuring import ANSWERS')
+    nbformat.write(nb, path)
+    said = outputs(path, folder)
+    assert len(said) == 10 and all(s.startswith('Right. ') for s in said.values()), said
+    assert checks.summary(checks.progress(), 'measuring') == '10 of 10 solved.'

@@ -1,0 +1,102 @@
+"""Notebooks to solve the exercises in: each statement, a stub, and the call that checks the answer.
+
+    python -m tools.stubs
+
+They go to ``exercises/``, one for each topic and framework, and are the reader's from then on: a file
+that is there is never touched. An exercise that is in none of the topic's files goes to a new one.
+"""
+
+import re
+import sys
+from itertools import count
+from pathlib import Path
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from d2l_local import checkers, checks
+from tools.notebooks import FRAMEWORKS, ROOT, missing, normalise, toc, write
+
+BLOCK = re.compile(r'^## ([^\n]*)$|```\{exercise\} ([^\n]*)\n:label: ([\w-]+)\n(.*?)```\n', re.M | re.S)
+NAMES = {'mxnet': ('MXNet', 'Gluon'), 'pytorch': ('PyTorch',)}       # in headings
+IMPORTS = {'mxnet': 'from mxnet import autograd, gluon, np, npx\nfrom mxnet.gluon import nn\n\n'
+                    'from d2l_local import mxnet as d2l\nfrom d2l_local.checks import check\n\n'
+                    'npx.set_np()',
+           'pytorch': 'import torch\nfrom torch import nn\n\n'
+                      'from d2l_local import torch as d2l\nfrom d2l_local.checks import check'}
+HEAD = '''# {title}: exercises with {framework}
+
+Replace the dots, and run the cell: it says *Right*, or what is missing with a hint, and on the next try
+a second hint. Your progress is kept beside this file; `python -m d2l_local.checks` prints it. This
+notebook is yours: nothing overwrites it.'''
+
+
+def plain(text: str) -> str:
+    """A statement without links and roles, for a notebook that stands alone."""
+    text = re.sub(r'\{ref\}`([^`<]*?) ?(?:<[^`>]*>)?`', r'\1', text)
+    text = re.sub(r' ?\{cite(?::\w+)?\}`[^`]*`', '', text)
+    return re.sub(r'\[([^\]]+)\]\([^)]*\)', r'\1', text).strip()
+
+
+def statements(topic: Path, framework: str) -> dict[str, str]:
+    """The exercises of a topic that this framework can do: label to title and statement."""
+    found, ours = {}, True
+    other = [name for f, names in NAMES.items() if f != framework for name in names]
+    for heading, title, label, body in BLOCK.findall((topic / 'exercises.md').read_text()):
+        if heading:
+            ours = (any(name in heading for name in NAMES[framework])
+                    or not any(name in heading for name in other))
+        elif ours:
+            found[label] = f'## {title}\n\n{plain(body)}'
+    return found
+
+
+def cells(topic: Path, framework: str, labels: dict[str, str]) -> list[nbformat.NotebookNode]:
+    """A notebook's cells: how it works, the imports, and two for each exercise."""
+    title = (topic / 'index.md').read_text().split('\n')[0].removeprefix('# ').split(':')[0]
+    title = re.sub(r'^\d+ · ', '', title)
+    made = [new_markdown_cell(HEAD.format(title=title, framework=FRAMEWORKS[framework])),
+            new_code_cell(IMPORTS[framework])]
+    for label, statement in labels.items():
+        one = checkers.load().get((label, framework)) or checkers.load().get((label, None))
+        note = '' if one else '\n\nThis one has no check: compare with its solution.'
+        made += [new_markdown_cell(statement + note),
+                 new_code_cell(one.stub if one else f'# {label}: room for your own')]
+    return made
+
+
+def stubs(folder: Path) -> list[str]:
+    """Write what is not there yet; a line for each topic and framework says what was done."""
+    said = []
+    topics = dict.fromkeys(ROOT / Path(p).parent for p in toc() if p.endswith('/exercises'))
+    for topic in topics:
+        for framework in FRAMEWORKS:
+            if not list(topic.glob(f'*_{framework}.ipynb')):
+                continue
+            name = f'{topic.name}_{framework}'
+            if reason := missing(framework):
+                said.append(f'{name}: not written, {reason}')
+                continue
+            there = sorted(folder.glob(f'{name}*.ipynb'))
+            text = ''.join(p.read_text(errors='replace') for p in there)
+            new = {k: v for k, v in statements(topic, framework).items()
+                   if not re.search(rf'\b{k}\b(?!-)', text)}
+            if not new:
+                said.append(f'{name}: left as it is')
+                continue
+            names = (folder / f'{name}{f"_{k}" if k > 1 else ""}.ipynb' for k in count(1))
+            path = next(p for p in names if not p.exists())
+            write(path, normalise(new_notebook(cells=cells(topic, framework, new))))
+            said.append(f'{path.stem}: {len(new)} exercises' + (
+                f' that {" and ".join(p.name for p in there)} lacks' if there else ''))
+    return said
+
+
+def main() -> int:
+    folder = checks.file().parent
+    print(*stubs(folder), f'in {folder}; open them with: make lab', sep='\n')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
