@@ -179,7 +179,7 @@ def test_an_interrupt_stores_nothing(planted, monkeypatch):
     path = planted('x + 1')
     before = path.read_text()
 
-    def interrupted(*_):
+    def interrupted(*_, **how):
         raise KeyboardInterrupt
     monkeypatch.setattr(notebooks.NotebookClient, 'execute', interrupted)
     with pytest.raises(KeyboardInterrupt):
