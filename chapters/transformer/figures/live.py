@@ -1,0 +1,110 @@
+"""The figures of this topic that a reader can turn."""
+
+from math import floor, log2, sqrt
+
+from tools.live import Figure, Input, Output, Printed
+
+
+def served(users, parameters, number, layers, heads, width, each, context, card, bandwidth, peak, price):
+    """A card that answers users at the same time, a token for each of them in a step."""
+    weights = number * parameters
+    cache = 2 * layers * heads * width * each * context
+    most = max(0, floor((card - weights) / cache))
+    now = max(1, min(users, most))
+    read = (weights + now * cache) / bandwidth
+    work = 2 * parameters * now / peak
+    step = max(read, work)
+    rate = now / step
+    return {'cache': cache, 'most': most, 'now': now, 'step': step, 'speed': 1 / step, 'rate': rate,
+            'cost': price / 3600 * 1e6 / rate,
+            'limit': 'the bandwidth' if read >= work else 'the arithmetic'}
+
+
+def waiting(load, slots, tokens, step, spread):
+    """A queue before slots, after Sakasegawa; exact for one slot and exponential times."""
+    service = tokens * step
+    share = load ** (sqrt(2 * (slots + 1)) - 1)
+    rest = service * (1 + spread) / 2 / (slots * (1 - load))
+    mean = share * rest
+    tail = rest * max(0, log2(100 * share)) / log2(2.718281828)
+    return {'service': service, 'rate': load * slots / service, 'mean': mean, 'tail': tail,
+            'calm': service / 10 - mean}
+
+
+def operations(context, d, layers, vocabulary):
+    """Operations for each token of a training step, in GFLOP."""
+    weights = 12 * layers * d ** 2 + vocabulary * d
+    products = 6 * weights / 1e9
+    attention = 12 * layers * d * context / 1e9
+    return {'products': products, 'attention': attention, 'share': attention / (products + attention),
+            'less': products - attention}
+
+
+LIVE = {
+    'users': Figure(
+        'Cost model: how many users, how fast, for how much', served,
+        (Input('users', 'Users who want an answer', '', 1, 1024, 16, whole=True),
+         Input('parameters', 'Parameters', 'million', 0.1, 1_000_000, 8000),
+         Input('number', 'A weight takes', start=2, choices=(
+             ('32 bits', 4), ('16 bits', 2), ('8 bits', 1), ('4 bits', 0.5))),
+         Input('layers', 'Layers', '', 1, 200, 32, log=False, whole=True),
+         Input('heads', 'Heads of keys and values', '', 1, 128, 8, whole=True),
+         Input('width', 'Numbers in a head', '', 8, 256, 128, whole=True),
+         Input('each', 'A number in the cache takes', start=2, choices=(
+             ('32 bits', 4), ('16 bits', 2), ('8 bits', 1))),
+         Input('context', 'Tokens that a user has in the cache', '', 1, 1_000_000, 2048, whole=True),
+         Input('card', 'Memory', 'GB', 0.1, 10_000, 24),
+         Input('bandwidth', 'Its bandwidth', 'GB/s', 1, 1_000_000, 1000),
+         Input('peak', 'Arithmetic', 'TFLOP/s', 0.001, 100_000, 150),
+         Input('price', 'Price of an hour, in dollars', '', 0.01, 1000, 0.5)),
+        (Output('cache', "a user's cache", 'B'), Output('now', 'answered at a time'),
+         Output('step', 'a step', 's'), Output('speed', 'tokens/s for each'),
+         Output('rate', 'tokens/s in all'), Output('cost', 'dollars for a million tokens')),
+        ('{now} of {users} users are answered at a time: {speed} tokens a second for each, {rate} in '
+         'all. The limit is {limit}. A million tokens cost {cost} dollars.',
+         {'when': 'most', 'text': "A user's cache takes {cache}: {most} users fit beside the weights.",
+          'none': 'Weights and the cache of one user do not fit.'}),
+        over='users', rows=(1, 2, 4, 8, 16, 32, 64, 256, 1024), drawn=('rate', 'speed'), log_y=True,
+        presets={'8 billion parameters': {'parameters': 8000, 'layers': 32, 'heads': 8, 'width': 128},
+                 '70 billion': {'parameters': 70_000, 'layers': 80, 'heads': 8, 'width': 128},
+                 '70 billion, 64 heads cached': {'parameters': 70_000, 'layers': 80, 'heads': 64,
+                                                 'width': 128},
+                 'a card of 24 GB': {'card': 24, 'bandwidth': 1000, 'peak': 150, 'price': 0.5},
+                 'eight cards of 80 GB': {'card': 640, 'bandwidth': 26_800, 'peak': 7900, 'price': 24},
+                 'this machine': {
+                     'card': Printed('hardware/hardware', r'\nmemory +measured: '),
+                     'bandwidth': Printed('measuring/regimes_pytorch', r'memory: +'),
+                     'peak': Printed('measuring/regimes_pytorch', r'arithmetic: +'), 'price': 0.1}}),
+    'queue': Figure(
+        'Cost model: a queue before the slots', waiting,
+        (Input('load', 'Load', '%', 1, 98, 75, log=False, whole=True),
+         Input('slots', 'Slots', '', 1, 256, 8, whole=True),
+         Input('tokens', 'Tokens of an answer', '', 1, 10_000, 100),
+         Input('step', 'A step', 'ms', 0.1, 1000, 20),
+         Input('spread', 'Lengths of the answers', start=1, choices=(
+             ('all the same', 0), ('spread, some long', 1), ('mostly short, few very long', 4)))),
+        (Output('rate', 'requests/s'), Output('mean', 'mean wait', 's'),
+         Output('tail', 'one in a hundred waits longer than', 's'),
+         Output('service', 'an answer', 's')),
+        ('At a load of {load}, {rate} requests come in a second. They wait for {mean} on average, and '
+         'one in a hundred for more than {tail}. The answer itself takes {service}.',
+         {'last': 'calm', 'text': 'Up to a load of {load}, the mean wait is less than a tenth of the '
+          'answer.'}),
+        over='load', rows=(10, 30, 50, 70, 80, 90, 95, 98), drawn=('tail', 'mean', 'service'),
+        presets={'one slot': {'slots': 1}, '8 slots': {'slots': 8}, '64 slots': {'slots': 64}}),
+    'context': Figure(
+        'Cost model: operations of a training step, for each token', operations,
+        (Input('context', 'Tokens of the context', '', 16, 1_000_000, 1024, whole=True),
+         Input('d', 'Width', '', 16, 32_768, 768, whole=True),
+         Input('layers', 'Layers', '', 1, 200, 12, log=False, whole=True),
+         Input('vocabulary', 'Different tokens', '', 2, 300_000, 50_257, whole=True)),
+        (Output('products', 'GFLOP in products with weights'), Output('attention', 'GFLOP in attention'),
+         Output('share', 'attention takes', '%')),
+        ('At {context} tokens, attention takes {share} of the operations.',
+         {'last': 'less', 'text': 'Up to {context} tokens, the products with weights take more.',
+          'none': 'Attention takes more at any length.'}),
+        over='context', rows=(128, 1024, 4096, 16_384, 131_072, 1_000_000),
+        drawn=('products', 'attention'), log_y=True,
+        presets={'the model of this topic': {'context': 128, 'd': 96, 'layers': 3, 'vocabulary': 87},
+                 'd = 768, 12 layers': {'d': 768, 'layers': 12, 'vocabulary': 50_257},
+                 'd = 4,096, 32 layers': {'d': 4096, 'layers': 32, 'vocabulary': 128_256}})}

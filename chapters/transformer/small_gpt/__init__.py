@@ -1,0 +1,1 @@
+"""The small GPT of this topic: its model, its training, its server. Code that the notebooks show."""
