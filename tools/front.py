@@ -150,7 +150,8 @@ def main():
     if command == 'env':
         return None
     child = subprocess.Popen([str(PYTHON), *COMMANDS[command], *args], cwd=str(ROOT),
-                             env={**os.environ, 'PYTHONUTF8': '1'})
+                             env={**os.environ, 'PYTHONUTF8': '1', 'PYTHONPATH': os.pathsep.join(
+                                 filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))})
     while True:
         try:
             sys.exit(child.wait())

@@ -99,7 +99,8 @@ def history() -> str:
         body = ''.join('<tr>' + ''.join(f'<td>{html.escape(r[c])}</td>' for c in HISTORY) + '</tr>\n'
                        for r in rows if r['topic'] == name)
         head = ''.join(f'<th scope="col">{c}</th>' for c in HISTORY)
-        parts += [f'### {name}', '', '<div class="d2l-ledger"><table class="table"><thead><tr>' + head
+        parts += [f'### {name}', '', '<div class="d2l-ledger" tabindex="0" role="group" aria-label="'
+                  f'{name}"><table class="table"><thead><tr>' + head
                   + '</tr></thead><tbody>\n' + body + '</tbody></table></div>', '']
     return '\n'.join(parts)
 

@@ -3,7 +3,8 @@
 ``chapters/TOPIC/figures/live.py`` has ``LIVE``, a :class:`Figure` by each name. Where ``index.md`` says
 ``<!-- live: NAME -->``, the page gets the figure. Its model is a plain Python function of a few
 formulas; the browser runs the same function, translated here (:func:`javascript`), in
-``theme/live.js``. Without JavaScript the page shows the table.
+``theme/live.js``. Without JavaScript the page shows the table. In JupyterLab (``make lab``), a cell
+shows the same figure: ``from tools.live import turn; turn('roofline')``.
 """
 
 import ast
@@ -19,8 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import nbformat
+from IPython.display import HTML
 
-from tools import ledgers
+from tools import drawing, ledgers, notebooks
+from tools.notebooks import ROOT
 
 MARK = re.compile(r'<!-- live: ([\w-]+) -->')
 UNITS = {'ns': 1e-9, 'µs': 1e-6, 'ms': 1e-3, 's': 1, 'KB': 1e3, 'MB': 1e6, 'GB': 1e9,
@@ -30,6 +33,17 @@ UNITS = {'ns': 1e-9, 'µs': 1e-6, 'ms': 1e-3, 's': 1, 'KB': 1e3, 'MB': 1e6, 'GB'
 TIMES = ((2 * 86400, 86400, 'days'), (7200, 3600, 'h'), (1, 1, 's'), (1e-3, 1e-3, 'ms'),
          (1e-6, 1e-6, 'µs'), (0, 1e-9, 'ns'))
 SIZES = ((1e12, 1e12, 'TB'), (1e9, 1e9, 'GB'), (1e6, 1e6, 'MB'), (1e3, 1e3, 'KB'), (0, 1, 'bytes'))
+
+
+# In a notebook the figure has a page of its own, as high as it is, light or dark as JupyterLab is.
+FRAME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
+<style>{style} body {{ margin: 0; font: 1rem/1.5 sans-serif; }}
+html[data-theme="dark"] {{ color: #ddd; --pst-color-background: #111; }}</style>
+<script>document.documentElement.dataset.theme =
+  parent.document.body.dataset.jpThemeLight === 'false' ? 'dark' : 'light'; {script}</script>
+<body class="bd-article">{figure}<script>new ResizeObserver(() => {{
+  frameElement.style.height = `${{document.body.scrollHeight + 40}}px`;
+}}).observe(document.body);</script>"""
 
 
 # What a description says.
@@ -424,3 +438,25 @@ def insert(page: str, figures: dict[str, Figure], found: Measurements) -> str:
                              f'{", ".join(figures)}')
         return render(m[1], figures[m[1]], found)
     return MARK.sub(put, page)
+
+
+def turn(name: str) -> HTML:
+    """A figure for the output of a cell, with the figures of the last run here, or the stored ones.
+
+    Raises:
+        ValueError: there is no such figure; says which there are.
+    """
+    topics = sorted(p.parts[-3] for p in drawing.CHAPTERS.glob('*/figures/live.py'))
+    figures = {n: f for topic in topics for n, f in drawing.load(topic, 'live').LIVE.items()}
+    if name not in figures:
+        raise ValueError(f'there is no figure {name!r}; there are {", ".join(figures)}')
+    runs = {p.relative_to(ROOT).with_suffix('').as_posix(): notebooks.latest(p)
+            for p in notebooks.notebooks()}
+    found = Measurements({page: nb for page, (nb, _) in runs.items()},
+                         [page for page, (_, here) in runs.items() if not here])
+    figure = re.sub(r'<a href="[^"]*">(.*?)</a>', r'\1', render(name, figures[name], found))
+    theme = ROOT / 'tools' / 'theme'
+    page = FRAME.format(title=html.escape(figures[name].title), figure=figure,
+                        style=(theme / 'd2l.css').read_text(), script=(theme / 'live.js').read_text())
+    return HTML(f'<div><iframe title="{html.escape(figures[name].title)}" srcdoc="{html.escape(page)}" '
+                'style="width: 100%; border: 0"></iframe></div>')

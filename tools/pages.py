@@ -3,11 +3,14 @@
 import ast
 import copy
 import itertools
+import json
 import os
+import posixpath
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from html import escape
 from pathlib import Path
 
@@ -18,12 +21,22 @@ from d2l_local import claims, machine, predictions, timing
 from tools import drawing, exercises, ledger, ledgers, live, notebooks, prose, terms
 from tools.ledgers import Ledger
 from tools.notebooks import ROOT
+from tools.theme import draw
 
 BUILD = ROOT / '_build'
 COPIED = ('.md', '.svg', '.png')
-THEBE = re.compile(r'<script>const THEBE_JS_URL.*?</script>|<script[^>]*sphinx-thebe[^>]*></script>|'
-                   r'<script type="text/x-thebe-config">.*?</script>|<link[^>]*sphinx-thebe[^>]*>',
-                   re.DOTALL)
+SHOWN = ('.css', '.js', '.svg')         # of the theme
+# What the theme and the extensions put into a page and nobody needs: a live kernel, whose script is
+# declared twice; half a megabyte that draws icons which the style sheet shows as well, and fonts for
+# others; ids that stand more than once; roles that ask for others.
+SURPLUS = re.compile(r'''(?xs)
+    <script>const\ THEBE_JS_URL.*?</script> | <(?:script|link)[^>]*sphinx-thebe[^>]*>(?:</script>)?
+    | <script\ type="text/x-thebe-config">.*?</script>
+    | <script\ src="[^"]*/fontawesome/[^"]*"></script>
+    | <link\ rel="preload"[^>]*fa-(?:brands|regular)[^>]*>
+    | \ id="(?:exercise|solution)-content" | \ role="doc-biblioentry" | (?<=<div)\ role="list"''')
+FIGURE = re.compile(r'```\{figure\} (\S+)\n:alt: (.*)')
+SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 MADE = 'made'          # in a source tree: its pages stand as they are
 
 
@@ -161,6 +174,34 @@ def guesses(rows: list[str]) -> str:
             + '\n</tbody></table></div>')
 
 
+def counted(entries: list[ledger.Entry]) -> str:
+    """The ledger in one line, for the first page: how many claims have each verdict, and where."""
+    counts = Counter(e.claim['verdict'] for e in entries)
+    badges = ' '.join(f'<span class="d2l-badge {ledger.css(v)}">{mark} {counts[v]} '
+                      f'{v.removesuffix("s")}</span>' for v, mark in ledger.MARKS.items())
+    return f'{badges} on {ledger.machines(entries)}.'
+
+
+def wide(figure: Path) -> bool:
+    """Whether a drawing fits a card: a tall one would be too small to see."""
+    width, height = map(float, SIZE.search(figure.read_text()).groups())
+    return width > 1.1 * height
+
+
+def topics() -> str:
+    """A card for each topic, in reading order, with the first wide figure of its first page."""
+    cards = []
+    for page in (p for p in notebooks.toc() if p.endswith('/index')):
+        folder, text = posixpath.dirname(page), (ROOT / f'{page}.md').read_text()
+        title = text.partition('\n')[0].removeprefix('# ')
+        figures = FIGURE.findall(text)
+        figures = [f for f in figures if wide(ROOT / folder / f[0])] or figures
+        image = ''.join(f':img-bottom: {folder}/{figure}\n:img-alt: {alt}\n'
+                        for figure, alt in figures[:1])
+        cards.append(f':::{{grid-item-card}} {title}\n:link: {page}\n:link-type: doc\n{image}:::\n')
+    return '::::{grid} 1 2 2 2\n:gutter: 3\n\n' + '\n'.join(cards) + '::::'
+
+
 def disagreements(entries: dict[str, ledger.Entry], machines: list[Ledger]) -> dict[str, str]:
     """Claims on which this run and the stored ledgers do not agree, with how many they hold on."""
     found = {}
@@ -203,7 +244,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     files = [*(ROOT / name for name in ('_config.yml', '_toc.yml', 'references.bib')),
              *(p for p in prose.pages() if p.suffix == '.md'),
              *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:]),
-             *(ROOT / 'tools' / 'theme').glob('*')]
+             *(p for p in (ROOT / 'tools' / 'theme').iterdir() if p.suffix in SHOWN)]
     for path in files:
         to = source / (path.relative_to(ROOT / 'tools') if path.parent.name == 'theme' else
                        path.relative_to(ROOT))
@@ -218,6 +259,8 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
             linked = text if path.stem == 'glossary' else terms.link(text, set())
             text = link_claims(linked, ledger.page_name(path), by_id, said, elsewhere)
         for mark, made in (('<!-- ledger -->', lambda: ledger.page(entries, summary, machines)),
+                           ('<!-- ledger: line -->', lambda: counted(entries)),
+                           ('<!-- topics -->', topics),
                            ('<!-- refuted -->', lambda: ledger.refuted(machines)),
                            ('<!-- history -->', ledger.history),
                            ('<!-- guesses -->', lambda: guesses(asked)),
@@ -227,8 +270,6 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
             text = live.insert(text, drawing.load(path.parent.name, 'live').LIVE, found)
         changed = put(to, text)
         same = same and not changed
-        if changed and path.suffix in ('.yml', '.bib', '.css', '.js'):      # every page shows these
-            shutil.rmtree(source / '_build', ignore_errors=True)
     for path, nb in shown.items():
         point_back(nb, ledger.page_name(path), said, here)
         nb.cells = [part for cell in nb.cells for half in asking(cell) for part in folded(half)]
@@ -256,11 +297,36 @@ def published(config: str) -> str:
 
 
 def mended(page: str) -> str:
-    """A page without faults of the theme: a live kernel that this book does not use, whose script is
-    declared twice; and a side bar that is no landmark."""
-    page = THEBE.sub('', page)
+    """A page without what is too much in it, with a mode of colours, and its side bar as a landmark."""
+    page = SURPLUS.sub('', page).replace('getItem("mode") || ""', 'getItem("mode") || "auto"')
+    head, field, rest = page.partition('id="search-input"')     # the page of results has a second one
+    page = head + field + rest.replace('id="search-input"', 'id="search-again"')
     return page.replace('<div class="bd-sidebar-primary ',
                         '<div role="complementary" aria-label="The book" class="bd-sidebar-primary ')
+
+
+def shared(page: str, address: str, title: str) -> str:
+    """A page with what other sites show beside a link to it: its title and a picture."""
+    heading = re.search(r'<title>(.*?)( &#8212; .*)?</title>', page)[1]
+    said = {'og:type': 'website', 'og:site_name': escape(title), 'og:title': heading,
+            'og:image': f'{address.rstrip("/")}/_static/social.png'}
+    tags = ''.join(f'<meta property="{k}" content="{v}"/>\n' for k, v in said.items())
+    card = '<meta name="twitter:card" content="summary_large_image"/>\n'
+    return page.replace('</head>', f'{tags}{card}</head>', 1)
+
+
+def searchable(index: str, found: list[dict]) -> str:
+    """Sphinx's index for the search with an entry for each claim, which ``search.js`` looks up.
+
+    Args:
+        found: the claims, each with its page.
+    """
+    head, body, tail = re.fullmatch(r'(?s)(Search\.setIndex\()(.*)(\))', index.strip()).groups()
+    data = json.loads(body)
+    number = {name: k for k, name in enumerate(data['docnames'])}
+    data['indexentries'] |= {f'{c["id"]}: {escape(c["sentence"], False)}':
+                             [[number[c['page']], f'claim-{c["id"]}', True]] for c in found}
+    return head + json.dumps(data, ensure_ascii=False, separators=(',', ':')) + tail
 
 
 def jupyter_book(source: Path, *args: str) -> None:
@@ -285,19 +351,24 @@ def make(shown: dict, old: set[Path], source: Path, html: Path) -> str:
     if (source / MADE).exists() and html.exists():
         return summary
     built = source / '_build'
-    whole = built / 'whole'             # else a page in it may be half-written, and Sphinx would keep it
-    if not whole.exists():
-        shutil.rmtree(built, ignore_errors=True)
-    whole.unlink(missing_ok=True)
+    # From the start: else Sphinx keeps pages that were half-written when it was stopped, and its search
+    # knows terms and titles only of the pages that it makes anew.
+    shutil.rmtree(built, ignore_errors=True)
     jupyter_book(source)
-    whole.touch()
     for folder in (new, gone):
         shutil.rmtree(folder, ignore_errors=True)
     try:
         shutil.copytree(built / 'html', new)
         (new / 'ledger.json').write_text(json_text)
+        index = new / 'searchindex.js'
+        index.write_text(searchable(index.read_text(), json.loads(json_text)['claims']))
+        config = yaml.safe_load((source / '_config.yml').read_text())
+        title, address = config['title'], config['html'].get('baseurl', '')
+        if address:
+            draw.social(new / '_static' / 'social.png', title)
         for path in new.rglob('*.html'):
-            path.write_text(mended(path.read_text()))
+            page = mended(path.read_text())
+            path.write_text(shared(page, address, title) if address else page)
         if html.exists():
             html.rename(gone)
         new.rename(html)

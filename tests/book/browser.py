@@ -84,13 +84,18 @@ class Browser:
         assert 'exceptionDetails' not in found, found['exceptionDetails']
         return found['result'].get('value')
 
-    def open(self, path: Path, hash: str = '') -> None:
-        """Open a file and wait until its scripts have run."""
+    def open(self, place: Path | str, hash: str = '') -> None:
+        """Open a file, or an address, and wait until its scripts have run."""
         self.send('Page.navigate', url='about:blank')
         self._wait(lambda: self.run('location.href === "about:blank"') or None)
-        self.send('Page.navigate', url=path.as_uri() + hash)
-        loaded = 'location.protocol === "file:" && document.readyState === "complete"'
+        self.send('Page.navigate', url=(place if isinstance(place, str) else place.as_uri()) + hash)
+        loaded = 'location.href !== "about:blank" && document.readyState === "complete"'
         self._wait(lambda: self.run(loaded) or None)
+
+    def resize(self, width: int, height: int = 800) -> None:
+        """Give the page a window of so many pixels."""
+        self.send('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1,
+                  mobile=False)
 
     def press(self, key: str, times: int = 1) -> None:
         """Press a key, as a keyboard does."""

@@ -1,10 +1,13 @@
 """The ladder's rows on GPUs: all of them that needs no GPU."""
 
+from types import SimpleNamespace
+
 import nbformat
+import numpy as np
 import pytest
 
-from d2l_local import machine
-from hardware_lab import NotHere, figures, ladder
+from d2l_local import machine, timing
+from hardware_lab import KIB, NotHere, figures, ladder
 from tools.notebooks import ROOT
 
 if machine.machine()['torch'] is None:
@@ -41,9 +44,11 @@ def test_what_a_gpu_cannot_show_is_said(monkeypatch, error):
 @pytest.mark.parametrize(('alpha', 'beta'), [(1e-5, 12e9), (3e-6, 50e9), (2e-4, 1e8)])
 def test_the_model_of_the_page_finds_what_was_put_in(alpha, beta):
     cells = nbformat.read(ROOT / 'chapters' / 'hardware' / 'hardware_pytorch.ipynb', 4).cells
-    names = {}
-    exec('import numpy as np\nfrom d2l_local import timing', names)
-    code = next(c.source for c in cells if c.source.startswith('def model(times)'))
-    exec(code[:code.index('def row')], names)
-    shown = names['model']({2 ** n: alpha + 2 ** n / beta for n in range(10, 29, 2)})
-    assert shown == (names['timing'].show_seconds(alpha), f'{beta / 1e9:.3g} GB/s', '1.00×')
+    names = {
+        'np': np, 'timing': timing, 'KIB': KIB,
+        'gpu': SimpleNamespace(copies=lambda n, way: alpha + n / beta),
+        'devices': SimpleNamespace(per_call=lambda f, *_, **__: SimpleNamespace(value=f()))}
+    code = next(c.source for c in cells if 'def fit(way)' in c.source)
+    exec(code[:code.index('fits =')], names)
+    shown = names['fit']('pinned')
+    assert shown == (timing.show_seconds(alpha), f'{beta / 1e9:.3g} GB/s', '1.00×')

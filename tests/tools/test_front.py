@@ -1,5 +1,6 @@
 """The front door says what is wrong and what to do, and leaves nothing half-made."""
 
+import contextlib
 import os
 import runpy
 import shutil
@@ -297,6 +298,18 @@ def test_two_builds_at_once(program, tmp_path):
     assert status == 1 and 'Another make book' in said and not (tmp_path / 'html').exists()
 
 
+@contextlib.contextmanager
+def unlimited():
+    """Jupyter Book is a process of its own: a limit of this one is none of its."""
+    if os.name == 'nt':
+        return (yield)
+    import resource
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 @pytest.fixture
 def standing(program, monkeypatch, tmp_path):
     """A book of one page without notebooks, built by a stand-in for Jupyter Book; its old page stands.
@@ -308,13 +321,18 @@ def standing(program, monkeypatch, tmp_path):
     def build(text, built=None, status=0):
         def prepare(shown, old, source):
             pages.put(source / 'index.md', text)
+            pages.put(source / '_config.yml', 'title: one\nhtml: {}')
             (source / pages.MADE).unlink(missing_ok=True)
-            return 'ledger: …', '{}'
+            return 'ledger: …', '{"claims": []}'
 
         def jupyter_book(command, **_):
+            made = tmp_path / 'src-stored/_build/html'
             if built is not None:
-                (tmp_path / 'src-stored/_build/html').mkdir(parents=True, exist_ok=True)
-                (tmp_path / 'src-stored/_build/html/index.html').write_text(built)
+                made.mkdir(parents=True, exist_ok=True)
+                with unlimited():
+                    (made / 'index.html').write_text(built)
+                (made / 'searchindex.js').write_text(
+                    'Search.setIndex({"docnames":[],"indexentries":{}})')
             return subprocess.CompletedProcess(command, status, '', '')
         monkeypatch.setattr(pages, 'prepare', prepare)
         monkeypatch.setattr(pages, 'subprocess', SimpleNamespace(run=jupyter_book))
@@ -331,12 +349,10 @@ def test_a_full_disk_leaves_the_old_pages(standing, tmp_path, full):
     """A limit on the size of files stops a write in its middle, as a full disk does."""
     import resource
     page, text = tmp_path / 'html/index.html', 'new' * 10_000
-    if full == 'pages':         # Jupyter Book came to its end before
-        (tmp_path / 'src-stored/_build/html/index.html').write_text(text)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
-        status, said = standing(text if full == 'sources' else 'new')
+        status, said = standing(text if full == 'sources' else 'new', text)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert status == 1 and 'File too large' in said and 'The pages are as they were' in said

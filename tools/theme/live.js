@@ -95,7 +95,10 @@
     : x !== 0 && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e6) ? x.toExponential(0).replace('e+', 'e') : String(Number(x.toPrecision(3))).replace(/\B(?=(\d{3})+$)/g, ',');
 
   // A label below an axis; at the edges of the picture it stays inside.
-  const below = (x, y, text) => make('text', { x, y, 'text-anchor': x < 20 ? 'start' : x > 326 ? 'end' : 'middle' }, text);
+  const below = (x, y, text) => {
+    const half = 3.8 * text.length;
+    return make('text', { x, y, 'text-anchor': x < half ? 'start' : x > 340 - half ? 'end' : 'middle' }, text);
+  };
   const LEFT = 52, RIGHT = 322, TOP = 22, BOTTOM = 178;
 
   function curve(svg, fig, values) {
@@ -247,7 +250,8 @@
     box.querySelector('.d2l-live-used').remove();
     box.querySelector('.d2l-live-title').after(form);
     note.before(make('details', {}, make('summary', {}, 'As a table'), table),
-      make('details', {}, make('summary', {}, 'The formulas'), make('pre', {}, fig.code)));
+      make('details', {}, make('summary', {}, 'The formulas'), make('pre', {}, fig.code),
+        make('p', {}, 'In a notebook: ', make('code', {}, `from tools.live import turn; turn('${fig.name}')`))));
   }
 
   // A figure that fails leaves its table, which the page has without any script.

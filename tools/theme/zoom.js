@@ -1,8 +1,12 @@
+// Code that was folded away can be scrolled by keyboard too; the theme sees to what is open from the start.
+document.addEventListener('toggle', (e) => e.target.querySelectorAll('pre').forEach((p) => {
+  if (p.scrollWidth > p.clientWidth) p.tabIndex = 0;
+}), true);
 // Figures open in a view of their own: wheel, pinch, drag, the keys + - 0 and the arrows. Plain script, no library.
 (() => {
   const ready = (f) => document.readyState === 'loading' ? document.addEventListener('DOMContentLoaded', f) : f();
   ready(() => {
-    const figures = document.querySelectorAll('.bd-article img[src$=".svg"]');
+    const figures = document.querySelectorAll('.bd-article img[src$=".svg"]:not(.sd-card-img-bottom)');
     if (!figures.length || !window.HTMLDialogElement) return;
     const view = document.createElement('dialog');
     view.className = 'd2l-zoom';

@@ -1,0 +1,99 @@
+"""JupyterLab as *make lab* starts it: notebooks from the first to the last cell, and figures to turn."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from d2l_local.claims import MARKS
+from tests.book.browser import Browser
+from tools import notebooks
+from tools.front import COMMANDS
+from tools.notebooks import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+HERE = "(typeof jupyterapp === 'object' ? [...jupyterapp.shell.widgets('main')][0] : null)"
+READY = f'{HERE}?.context?.isReady && !!{HERE}.sessionContext.session?.kernel'
+TEXTS = "[...document.querySelectorAll('.jp-Notebook {}')].map((e) => e.textContent)"
+
+
+@pytest.fixture(scope='module')
+def lab(tmp_path_factory):
+    """JupyterLab on a copy of the chapters; gives its address, and the page where it is open."""
+    folder = tmp_path_factory.mktemp('lab')
+    shutil.copytree(ROOT / 'chapters', folder / 'chapters')
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        port = s.getsockname()[1]
+    places = {f'JUPYTER{n}': str(folder / n) for n in (
+        '_CONFIG_DIR', '_RUNTIME_DIR', 'LAB_SETTINGS_DIR', 'LAB_WORKSPACES_DIR')}
+    process = subprocess.Popen(
+        [sys.executable, *COMMANDS['lab'], '--no-browser', f'--ServerApp.port={port}', '--allow-root',
+         '--IdentityProvider.token=', '--LabApp.expose_app_in_browser=True'], cwd=folder,
+        env={**os.environ, **places, 'PYTHONPATH': str(ROOT), 'D2L_BUDGET': '1'},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    browser = None
+    try:
+        address = f'http://127.0.0.1:{port}'
+        Browser._wait(lambda: urllib.request.urlopen(f'{address}/api', timeout=5).status)
+        browser = Browser(tmp_path_factory.mktemp('profile'))
+        browser.socket.settimeout(200)
+        browser.resize(1280, 30_000)            # JupyterLab keeps in the page what would be in sight
+        yield address, browser
+    finally:
+        if browser:
+            browser.close()
+        process.terminate()
+        process.wait(20)
+
+
+def opened(lab, name):
+    """The browser, with this notebook open and its kernel started."""
+    address, browser = lab
+    browser.errors.clear()
+    browser.open(f'{address}/lab/tree/{name}?reset')
+    browser._wait(lambda: browser.run(READY) or None, 60)
+    browser.run(f'jupyterapp.shell.activateById({HERE}.id)')
+    return browser
+
+
+@pytest.mark.parametrize('name', ['memory/memory_pytorch', 'measuring/measuring_mxnet'])
+def test_a_notebook_runs_from_the_first_to_the_last_cell(lab, name):
+    """Every verdict is in sight, and the sentence that speaks of it leads to it."""
+    path = ROOT / 'chapters' / f'{name}.ipynb'
+    if reason := notebooks.missing(notebooks.framework(path)):
+        pytest.skip(reason)
+    browser = opened(lab, f'chapters/{name}.ipynb')
+    browser.run('jupyterapp.commands.execute("notebook:run-all-cells")')
+    cells = [c for c in notebooks.read(path).cells if c.cell_type == 'code']
+    numbers = browser.run(TEXTS.format('.jp-CodeCell .jp-InputPrompt'))
+    assert numbers == [f'[{k}]:' for k in range(1, len(cells) + 1)]
+    assert browser.run(TEXTS.format('[data-mime-type="application/vnd.jupyter.error"]')) == []
+    claims = browser.run(TEXTS.format('.d2l-claim'))
+    assert len(claims) == sum(c.source.count('d2l.claim(') for c in cells) > 0
+    assert all(c.startswith(tuple(f'{mark} {v}' for v, mark in MARKS.items())) for c in claims)
+    links = browser.run('''[...document.querySelectorAll('.jp-Notebook a[href*="#claim-"]')]
+        .filter((a) => document.getElementById(a.hash.slice(1))).length''')
+    assert links > 0
+
+
+def test_a_figure_of_the_pages_turns_in_a_notebook(lab):
+    browser = opened(lab, 'chapters/memory/memory_pytorch.ipynb')
+    browser.run('jupyterapp.commands.execute("notebook:insert-cell-below")')
+    browser.run(f"""{HERE}.content.activeCell.model.sharedModel.setSource(
+        "from tools.live import turn; turn('roofline')")""")
+    browser.run('jupyterapp.commands.execute("notebook:run-cell")')
+    inside = 'document.querySelector(".jp-Notebook iframe")?.contentDocument'
+    browser._wait(lambda: browser.run(f'{inside}?.querySelector("form") && true'))
+    said = browser.run(f'{inside}.querySelector("[role=status]").textContent')
+    assert 'measured' in browser.run(f'{inside}.querySelector(".d2l-live-note").textContent')
+    browser.run(f'(({{ ownerDocument: d }}) => {{ const s = d.querySelector("input[type=range]");'
+                f's.value = s.max; s.dispatchEvent(new Event("input")); }})({inside}.body)')
+    assert browser.run(f'{inside}.querySelector("[role=status]").textContent') != said
+    shown = browser.run(f'[document.querySelector(".jp-Notebook iframe").clientHeight, '
+                        f'{inside}.body.scrollHeight]')
+    assert shown[0] >= shown[1] > 300
