@@ -143,7 +143,7 @@ text('mg-ex-concise-resnet',
      'The batch is the same for 1, 2 and 4, and the comparison is one device that may use all cores.',
      'Devices that share cores gain nothing beyond the number of cores.',
      'For sixteen GPUs, both answers: the same batch, and sixteen times the batch.',
-     'Two things that the calculator leaves out are named, such as loading, or a slow device.')
+     'Two things that the cost model leaves out are named, such as loading, or a slow device.')
 text('mg-ex-pt-buckets',
      'Share of overlap and time of a step are given for each size, for both networks.',
      'Small buckets hide more of the exchange, and each message has a fixed price.',
