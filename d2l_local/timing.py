@@ -20,7 +20,7 @@ import numpy as np
 CLOCKS = {'wall': time.perf_counter, 'thread': time.thread_time}
 STRETCHES = 10         # parts, one after the other in time, whose medians make the interval
 FEWEST = 7             # single measurements that make one where they are long: 98.4% (binomial law)
-SPAN = float(os.environ.get('D2L_SPAN') or 4)     # seconds measured before any verdict, "holds" or "fails"
+SPAN = float(os.environ.get('D2L_SPAN') or 4)   # seconds measured before any verdict, holds or fails
 GROWTH = 1.5           # the next look comes after so many times as long
 BETWEEN = 1.05         # no interval is narrower than 5% to each side: runs of a program differ so much
 SAMPLE = 0.0005        # shorter than the slice of time after which a busy neighbour gets the core,
