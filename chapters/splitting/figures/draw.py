@@ -1,0 +1,105 @@
+"""The figures of this topic: python -m tools.drawing splitting"""
+
+from matplotlib import pyplot as plt
+from matplotlib.patches import Rectangle
+
+STAGES, PIECES = 4, 8
+
+
+def halves():
+    """A perceptron on two ranks: the first matrix cut by columns, the second by rows."""
+    _, ax = plt.subplots(figsize=(6, 3), layout='constrained')
+
+    def box(x, y, width, height, colour, text):
+        ax.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor='0.3'))
+        ax.text(x + width / 2, y + height / 2, text, ha='center', va='center')
+    for rank, (y, colour) in enumerate(((2.1, '#9ecae1'), (0.1, '#fdd0a2'))):
+        ax.text(-0.15, y + 0.7, f'rank {rank}', ha='right', va='center')
+        box(0, y + 0.2, 1.2, 1, '0.9', 'X\nwhole')
+        box(1.9, y, 0.7, 1.4, colour, f'A{"₀₁"[rank]}')
+        box(3.3, y + 0.2, 0.7, 1, colour, f'H{"₀₁"[rank]}')
+        box(4.7, y + 0.35, 1.4, 0.7, colour, f'B{"₀₁"[rank]}')
+        box(6.8, y + 0.2, 1.2, 1, '0.9', f'H{"₀₁"[rank]} B{"₀₁"[rank]}')
+        for x, sign in ((1.55, '·'), (2.95, '='), (4.35, '·'), (6.45, '=')):
+            ax.text(x, y + 0.7, sign, ha='center', va='center')
+        ax.annotate('', (8.6, 1.8), (8.02, y + 0.7), arrowprops={'arrowstyle': '->'})
+    box(8.6, 1.3, 1.2, 1, '0.9', 'Y\nsum')
+    ax.text(9.2, 1.1, 'all-reduce', ha='center', va='top')
+    for x, text in ((2.25, 'cut by\ncolumns'), (3.65, 'no\nexchange'), (5.4, 'cut by\nrows')):
+        ax.text(x, 3.65, text, ha='center', va='bottom', color='0.35')
+    ax.set(xlim=(-1, 9.9), ylim=(0, 4.4))
+    ax.axis('off')
+    return ax
+
+
+def gpipe(stage):
+    """All forward passes, then all backward passes."""
+    return [('F', i) for i in range(PIECES)] + [('B', i) for i in range(PIECES)]
+
+
+def one_forward_one_backward(stage):
+    """As many forward passes as there are stages from here on, then one of each in turn."""
+    ahead = min(STAGES - stage, PIECES)
+    found = [('F', i) for i in range(ahead)]
+    for i in range(PIECES):
+        found += [('B', i)] + [('F', i + ahead)] * (i + ahead < PIECES)
+    return found
+
+
+def times(schedule):
+    """(stage, what, piece, start) when a backward pass takes two steps and a forward pass one."""
+    plans, done, clock, found = [schedule(s) for s in range(STAGES)], {}, [0] * STAGES, []
+    while any(plans):
+        for s, plan in enumerate(plans):
+            while plan:
+                what, i = plan[0]
+                before = (what, i, s + (1 if what == 'B' else -1))
+                if not 0 <= before[2] < STAGES:
+                    before = ('F', i, s) if what == 'B' else None
+                if before and before not in done:
+                    break
+                start = max(clock[s], done.get(before, 0))
+                clock[s] = done[what, i, s] = start + (2 if what == 'B' else 1)
+                found.append((s, what, i, start))
+                plan.pop(0)
+    return found
+
+
+def schedules():
+    """Two orders of the same work on four stages, and what the first stage keeps meanwhile."""
+    _, panels = plt.subplots(2, 1, figsize=(6, 3.8), sharex=True, layout='constrained')
+    for ax, schedule, title in zip(
+            panels, (gpipe, one_forward_one_backward),
+            ('GPipe: the first stage keeps 8 micro-batches', '1F1B: the first stage keeps 4'),
+            strict=True):
+        for stage, what, i, start in times(schedule):
+            length = 2 if what == 'B' else 1
+            ax.barh(stage, length, 0.85, start, color='#9ecae1' if what == 'F' else '#fdae6b',
+                    edgecolor='white')
+            ax.text(start + length / 2, stage, str(i + 1), ha='center', va='center', fontsize=7)
+        ax.set(title=title, yticks=range(STAGES), yticklabels=[f'stage {s}' for s in range(STAGES)],
+               ylim=(STAGES - 0.5, -0.5), xlim=(0, 3 * (PIECES + STAGES - 1)))
+    panels[-1].set(xlabel='steps; forward in blue, backward in orange and twice as long')
+    return panels[-1]
+
+
+def shares():
+    """Bytes that a rank keeps for each parameter under the four levels, on four ranks."""
+    _, ax = plt.subplots(figsize=(6, 2.8), layout='constrained')
+    parts = (('weights', 4, 3, '#9ecae1'), ('gradients', 4, 2, '#fdd0a2'),
+             ("Adam's moments", 8, 1, '#c7e9c0'))     # bytes, and the level from which they are cut
+    for level in range(4):
+        at = 0.0
+        for name, size, from_level, colour in parts:
+            kept = size / 4 if level >= from_level else size
+            ax.barh(level, kept, 0.7, at, color=colour, edgecolor='0.3',
+                    label=name if level == 0 else None)
+            ax.text(at + kept / 2, level, f'{kept:g}', ha='center', va='center', fontsize=8)
+            at += kept
+    ax.set(yticks=range(4), yticklabels=['data parallel', 'ZeRO 1', 'ZeRO 2', 'ZeRO 3'],
+           ylim=(3.5, -0.5), xlabel='bytes for a parameter on each of four ranks')
+    ax.legend(loc='lower right')
+    return ax
+
+
+FIGURES = {'halves': halves, 'schedules': schedules, 'shares': shares}
