@@ -2,7 +2,7 @@
 
 from tools.live import Figure, Input, Output
 
-WAYS = ('data', 'shard', 'tensor_data', 'tensor_shard', 'tensor_pipe')
+WAYS = ('shard', 'tensor_data', 'tensor_pipe')     # as many as there are kinds of lines
 
 
 def plan(rows, n, layers, width, cards, hosts, inside, between, card, micro):
