@@ -6,7 +6,6 @@ A claim has an id, the sentence that the reader reads, what is measured, and a b
 
 import html
 import math
-import os
 import re
 import sys
 import time
@@ -97,14 +96,7 @@ def _show(c: Claim) -> Claim:
 
 def budget(default: float = 6.0) -> float:
     """Seconds that one claim may take: ``D2L_BUDGET`` where it is set (tests wait longer)."""
-    text = os.environ.get('D2L_BUDGET', '')
-    try:
-        seconds = float(text or default)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise ValueError(f'D2L_BUDGET must be a positive number of seconds, not {text!r}')
-    return seconds
+    return timing.seconds_of('D2L_BUDGET', default)
 
 
 def _bound(above: float | None, below: float | None) -> str:

@@ -17,10 +17,27 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+
+def seconds_of(variable: str, default: float) -> float:
+    """Seconds that an environment variable asks for.
+
+    Raises:
+        ValueError: it is set, and not to a positive number.
+    """
+    text = os.environ.get(variable, '')
+    try:
+        seconds = float(text or default)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f'{variable} must be a positive number of seconds, not {text!r}')
+    return seconds
+
+
 CLOCKS = {'wall': time.perf_counter, 'thread': time.thread_time}
 STRETCHES = 10         # parts, one after the other in time, whose medians make the interval
 FEWEST = 7             # single measurements that make one where they are long: 98.4% (binomial law)
-SPAN = float(os.environ.get('D2L_SPAN') or 4)   # seconds measured before any verdict, holds or fails
+SPAN = seconds_of('D2L_SPAN', 4)   # measured before any verdict, for "holds" as for "fails"
 GROWTH = 1.5           # the next look comes after so many times as long
 BETWEEN = 1.05         # no interval is narrower than 5% to each side: runs of a program differ so much
 SAMPLE = 0.0005        # shorter than the slice of time after which a busy neighbour gets the core,

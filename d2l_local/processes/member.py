@@ -1,5 +1,6 @@
 """What runs in a member of a group: calls of functions, until its starter is gone. No framework."""
 
+import contextlib
 import ctypes
 import faulthandler
 import functools
@@ -8,6 +9,8 @@ import multiprocessing
 import os
 import pickle
 import signal
+import socket
+import struct
 import sys
 import threading
 import time
@@ -29,6 +32,31 @@ def report(value: Any) -> None:
 def answer(what: str, value: Any) -> None:
     """Tell the starter that this member has ``'reported'``, ``'returned'`` or ``'raised'`` a value."""
     here.calls.send((what, time.time(), value))
+
+
+def traffic() -> dict[str, tuple[int, int]]:
+    """Bytes that this process has sent to each address and port over TCP, and received from it.
+
+    From the kernel's own counters (``TCP_INFO`` of Linux 4.19 and later), without headers and
+    without what was sent again; empty on other systems.
+    """
+    if sys.platform != 'linux':
+        return {}
+    peers: dict[str, tuple[int, int]] = {}
+    for name in os.listdir('/proc/self/fd'):
+        with contextlib.suppress(OSError):      # no socket, or one without a peer
+            if not os.readlink(f'/proc/self/fd/{name}').startswith('socket:'):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as s:
+                if s.family not in (socket.AF_INET, socket.AF_INET6):
+                    continue
+                host, port = s.getpeername()[:2]
+                info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 216)
+            received, = struct.unpack_from('Q', info, 128)
+            sent, again = struct.unpack_from('QQ', info, 200)
+            out, back = peers.get(f'{host}:{port}', (0, 0))
+            peers[f'{host}:{port}'] = out + sent - again, back + received
+    return peers
 
 
 def die_with_parent(parent: int | None = None) -> None:

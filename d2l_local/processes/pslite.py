@@ -12,12 +12,9 @@ members do not inherit that variable.
 Importing this module imports no MXNet.
 """
 
-import contextlib
 import os
 import pickle
 import signal
-import socket
-import struct
 import sys
 import time
 from collections.abc import Callable
@@ -25,7 +22,7 @@ from typing import Any
 
 from d2l_local.processes import cluster, links, member
 from d2l_local.processes.cluster import ClusterError, Member
-from d2l_local.processes.member import report  # noqa: F401
+from d2l_local.processes.member import report, traffic  # noqa: F401
 
 # MXNet imports these if they are there. Members rarely need them, and import them then.
 NOT_NEEDED = ('matplotlib', 'onnx', 'scipy', 'sklearn')
@@ -34,7 +31,6 @@ ENGINE_RACE = 'The value size cannot be changed'
 WHO = 'who are you?'    # a command to all servers
 KINDS = 'dist_sync', 'dist_async'
 START = 60.0            # seconds in which members must have found each other
-UNCOUNTED = '' if sys.platform == 'linux' else 'the bytes of a connection are counted on Linux only'
 
 
 class Cluster(cluster.Group):
@@ -186,28 +182,3 @@ def serve() -> None:
             return controller
     Server(mx.kv.create('dist')).run()
     os._exit(0)
-
-
-def traffic() -> dict[str, tuple[int, int]]:
-    """Bytes that this process has sent to each address and port over TCP, and received from it.
-
-    From the kernel's own counters (``TCP_INFO`` of Linux 4.19 and later), without headers and
-    without what was sent again; empty where :data:`UNCOUNTED` says why.
-    """
-    if UNCOUNTED:
-        return {}
-    peers: dict[str, tuple[int, int]] = {}
-    for name in os.listdir('/proc/self/fd'):
-        with contextlib.suppress(OSError):      # no socket, or one without a peer
-            if not os.readlink(f'/proc/self/fd/{name}').startswith('socket:'):
-                continue
-            with socket.socket(fileno=os.dup(int(name))) as s:
-                if s.family != socket.AF_INET:
-                    continue
-                host, port = s.getpeername()
-                info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 216)
-            received, = struct.unpack_from('Q', info, 128)
-            sent, again = struct.unpack_from('QQ', info, 200)
-            out, back = peers.get(f'{host}:{port}', (0, 0))
-            peers[f'{host}:{port}'] = out + sent - again, back + received
-    return peers

@@ -393,3 +393,12 @@ def test_a_kernel_that_does_nothing():
     (timing.Figure(2, 1.5, 3, 15), '≈2.00 (1.50–3.00)')])
 def test_figures_show_their_range_in_the_form_that_a_check_masks(f, text):
     assert str(f) == repr(f) == text
+
+
+@pytest.mark.parametrize('text', ['0', '-3', 'soon', 'nan', 'inf'])
+def test_a_bad_number_of_seconds_is_named(monkeypatch, text):
+    monkeypatch.setenv('D2L_SPAN', text)
+    with pytest.raises(ValueError, match=f"D2L_SPAN.*'{text}'"):
+        timing.seconds_of('D2L_SPAN', 4)
+    monkeypatch.setenv('D2L_SPAN', '')
+    assert timing.seconds_of('D2L_SPAN', 4) == 4

@@ -4,6 +4,7 @@
 book, trains the model and its draft for some ten minutes, and stores both.
 """
 
+import functools
 import json
 import re
 import time
@@ -25,6 +26,7 @@ def text() -> str:
     return TEXT.read_text()
 
 
+@functools.cache        # once the text has been written, it stays
 def vocabulary() -> str:
     """The letters that the model knows, in order: a letter's place is its token."""
     return ''.join(sorted(set(text())))
