@@ -123,6 +123,19 @@ def writable():
                  'Copy the book to a folder of your own and run make there.')
 
 
+def surroundings():
+    """The environment of a command.
+
+    Python's bytecode is kept, in .venv, also where PYTHONDONTWRITEBYTECODE wants none beside the
+    sources: without it, each kernel and each process would compile PyTorch or MXNet for seconds.
+    """
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))
+    known = {**os.environ, 'PYTHONUTF8': '1', 'PYTHONPATH': path}
+    if known.pop('PYTHONDONTWRITEBYTECODE', None):
+        known.setdefault('PYTHONPYCACHEPREFIX', str(VENV / 'bytecode'))
+    return known
+
+
 COMMANDS = {
     'book': ['-m', 'tools.book'],
     'check': ['-m', 'tools.check', 'quick'],
@@ -150,8 +163,7 @@ def main():
     if command == 'env':
         return None
     child = subprocess.Popen([str(PYTHON), *COMMANDS[command], *args], cwd=str(ROOT),
-                             env={**os.environ, 'PYTHONUTF8': '1', 'PYTHONPATH': os.pathsep.join(
-                                 filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))})
+                             env=surroundings())
     while True:
         try:
             sys.exit(child.wait())

@@ -108,6 +108,17 @@ def test_uv_installs_where_it_is_there(monkeypatch):
 
 
 @pytest.mark.slow
+def test_bytecode_is_kept_in_the_environment_where_it_is_not_wanted_beside_sources(monkeypatch):
+    """Without bytecode, each import of PyTorch or MXNet takes several times as long."""
+    monkeypatch.delenv('PYTHONPYCACHEPREFIX', raising=False)
+    code = 'import sys; print(sys.dont_write_bytecode, sys.pycache_prefix)'
+    for asked, prefix in (('1', str(front.VENV / 'bytecode')), ('', 'None')):
+        monkeypatch.setenv('PYTHONDONTWRITEBYTECODE', asked)
+        out = subprocess.run([sys.executable, '-c', code], env=front.surroundings(), capture_output=True,
+                             text=True)
+        assert out.stdout.split() == ['False', prefix]
+
+
 def test_a_failed_install_says_so_and_is_not_marked_done(monkeypatch, tmp_path):
     monkeypatch.setattr(front, 'VENV', tmp_path)
     monkeypatch.setattr(front, 'PYTHON', sys.executable)
