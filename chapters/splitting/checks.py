@@ -287,6 +287,75 @@ def makespan(makespan) -> None:
     )
 
 
+def turns(orders: list, forward: float, backward: float) -> float | None:
+    """When all chunks are done: a stage's rank is its number modulo the ranks; None if all wait."""
+    p, chunks = len(orders), 1 + max(c for order in orders for _, _, c in order)
+    ends, before = {}, None
+    while before != len(ends):
+        before = len(ends)
+        for rank, order in enumerate(orders):
+            free = 0.0
+            for kind, i, c in order:
+                stage = c * p + rank
+                way = 1 if kind == 'B' else -1
+                turn = kind == 'B' and stage == p * chunks - 1
+                needs = ('F', i, stage) if turn else (kind, i, stage + way)
+                if needs[2] >= 0 and needs not in ends:
+                    break
+                free = max(free, ends.get(needs, 0.0)) + (forward if kind == 'F' else backward)
+                ends[kind, i, stage] = free
+    return max(ends.values()) if len(ends) == sum(map(len, orders)) else None
+
+
+def most_kept(order: list) -> int:
+    return max(itertools.accumulate(1 if kind == 'F' else -1 for kind, *_ in order))
+
+
+@exercise(
+    'sp-ex-interleaved',
+    '''def interleaved(rank, p, chunks, m):
+    """What a rank does, in order: (kind, micro-batch, chunk), such as ('F', 0, 0) or ('B', 3, 1).
+
+    rank: 0 to p - 1. chunks: of each rank; its chunk c is stage c * p + rank. m: micro-batches, a
+    multiple of p.
+    """''',
+    'pytorch',
+)
+def interleaved(interleaved) -> None:
+    """Each entry once, no waiting for ever, the time of the formula, and the activations kept."""
+    for p, chunks, m in ((1, 1, 3), (2, 1, 4), (4, 1, 8), (2, 2, 4), (4, 2, 8), (3, 3, 9), (4, 4, 4)):
+        case = f'{p} ranks, {chunks} chunks, {m} micro-batches'
+        orders = [[tuple(entry) for entry in interleaved(rank, p, chunks, m)] for rank in range(p)]
+        each = sorted(itertools.product('BF', range(m), range(chunks)))
+        need(
+            all(sorted(order) == each for order in orders),
+            f'each pass of each chunk once: {case}',
+            'A pass is missing, comes twice, or is none.',
+            'A rank has chunks times micro-batches passes each way.',
+        )
+        found = turns(orders, 1, 2)
+        need(
+            found is not None,
+            f'an order that comes to its end: {case}',
+            'Here all ranks wait for each other, for ever.',
+            'On the way back, a micro-batch comes to the last chunk of a rank first.',
+        )
+        right = 3 * (chunks * m + p - 1)
+        need(
+            found == right,
+            f'the time of the formula: {case}',
+            f'It takes {found:g} forward times in place of {right}: somebody waits too long.',
+            'Take p micro-batches through a chunk, then the same ones through the next chunk.',
+        )
+        most = max(map(most_kept, orders))
+        need(
+            most <= (chunks + 1) * p - 1,
+            f'few activations: {case}',
+            f'A rank keeps {most}, and {(chunks + 1) * p - 1} are enough.',
+            'Begin the way back as soon as the first micro-batch comes back, then one of each in turn.',
+        )
+
+
 @exercise(
     'sp-ex-cut',
     '''def cut(times, p):

@@ -75,6 +75,30 @@ def by_formula(schedules, forward, backward):
     return sum(map(sum, (forward, backward))) + (m - 1) * (max(forward) + max(backward))
 
 
+def in_turn(ahead=lambda rank, p, chunks: 2 * (p - rank - 1) + (chunks - 1) * p, back=True, group=None,
+            drop=False):
+    """An order of chunks: how far ahead, last chunk first on the way back, how many in a group."""
+
+    def interleaved(rank, p, chunks, m):
+        g = group(p, m) if group else p
+
+        def entry(kind, k):
+            turn, place = divmod(k, g * chunks)
+            chunk = place // g
+            if kind == 'B' and back:
+                chunk = chunks - 1 - chunk
+            return kind, turn * g + place % g, chunk
+
+        n = m * chunks
+        first = min(n, ahead(rank, p, chunks))
+        order = [entry('F', k) for k in range(first)]
+        for k in range(n):
+            order += [entry('F', k + first)] * (k + first < n) + [entry('B', k)]
+        return order[drop:]
+
+    return interleaved
+
+
 def same_number(times, p):
     return [len(times) // p + (i < len(times) % p) for i in range(p)]
 
@@ -209,6 +233,17 @@ ANSWERS = {
             (clock(alter=True), 'changes its arguments'),
             (clock(end='last stage'), 'at the same time'),
             (clock(stuck=0.0), 'for ever'),
+        ],
+    ),
+    'sp-ex-interleaved': (
+        solution('interleaved'),
+        [
+            (in_turn(lambda rank, p, chunks: 10**9), 'are enough'),
+            (in_turn(lambda rank, p, chunks: p - rank - 1), 'for ever'),
+            (in_turn(back=False), 'for ever'),
+            (in_turn(group=lambda p, m: 1), 'for ever|waits too long'),
+            (in_turn(lambda rank, p, chunks: chunks * p + p), 'are enough|waits too long'),
+            (in_turn(drop=True), 'is missing'),
         ],
     ),
     'sp-ex-cut': (
