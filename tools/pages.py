@@ -203,10 +203,15 @@ def topics() -> str:
 
 
 def disagreements(entries: dict[str, ledger.Entry], machines: list[Ledger]) -> dict[str, str]:
-    """Claims on which this run and the stored ledgers do not agree, with how many they hold on."""
+    """Claims on which kinds of machines do not agree, with how many they hold on.
+
+    The run that is shown speaks for its kind: a ledger of the same kind is not counted beside it.
+    """
     found = {}
     for id, e in entries.items():
-        verdicts = [e.claim['verdict'], *(old['verdict'] for m in machines if (old := m.same(e.claim)))]
+        kind = re.sub(r', \d+ GiB', '', e.claim['machine'])
+        verdicts = [e.claim['verdict'], *(old['verdict'] for m in machines
+                                          if m.kind != kind and (old := m.same(e.claim)))]
         if {'holds', 'fails'} <= set(verdicts):
             found[id] = ledger.outcome(verdicts)
     return found

@@ -161,9 +161,15 @@ def test_what_was_refuted_is_listed(html):
 def test_machines_that_disagree_say_so():
     """The sentence carries a second badge, and the ledger counts."""
     def entry(verdict):
-        claim = {'id': 'a-b', 'verdict': verdict, 'bound': '> 2', 'figure': '3'}
+        claim = {'id': 'a-b', 'verdict': verdict, 'bound': '> 2', 'figure': '3',
+                 'machine': 'Two, 2 cores, 24 GiB, no GPU, Linux x86_64'}
         return ledger.Entry(claim, 'page', False)
-    machine = ledgers.Ledger('one', {}, {'a-b': {'verdict': 'fails', 'bound': '> 2'}})
+
+    def of(processor):
+        known = {'processor': processor, 'cores': 2, 'gpus': [], 'system': 'Linux x86_64'}
+        return ledgers.Ledger(processor, known, {'a-b': {'verdict': 'fails', 'bound': '> 2'}})
+    machine = of('One')
+    assert disagreements({'a-b': entry('holds')}, [of('Two')]) == {}      # another run of the same kind
     assert disagreements({'a-b': entry('fails')}, [machine]) == {}
     differs = disagreements({'a-b': entry('holds')}, [machine])
     assert differs == {'a-b': 'holds on 1 of 2'}
