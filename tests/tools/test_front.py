@@ -107,7 +107,6 @@ def test_uv_installs_where_it_is_there(monkeypatch):
         assert front.installer()[0] == first
 
 
-@pytest.mark.slow
 def test_bytecode_is_kept_in_the_environment_where_it_is_not_wanted_beside_sources(monkeypatch):
     """Without bytecode, each import of PyTorch or MXNet takes several times as long."""
     monkeypatch.delenv('PYTHONPYCACHEPREFIX', raising=False)
@@ -119,6 +118,7 @@ def test_bytecode_is_kept_in_the_environment_where_it_is_not_wanted_beside_sourc
         assert out.stdout.split() == ['False', prefix]
 
 
+@pytest.mark.slow
 def test_a_failed_install_says_so_and_is_not_marked_done(monkeypatch, tmp_path):
     monkeypatch.setattr(front, 'VENV', tmp_path)
     monkeypatch.setattr(front, 'PYTHON', sys.executable)
