@@ -178,25 +178,28 @@ def order(kind: str, stage: int, stages: int, m: int) -> list:
     return found
 
 
-def span(plans: list, forward: list, backward: list) -> float | None:
-    """When the last stage is done: ends from what each entry needs, until nothing changes."""
+def span(orders: list, forward: list, backward: list) -> float | None:
+    """When all is done, or None if all wait: ends from what each entry needs, until nothing changes.
+
+    orders: of each rank, (kind, micro-batch, chunk); its chunk c is stage c * ranks + rank.
+    forward, backward: of each rank, the time of a pass.
+    """
+    p, chunks = len(orders), 1 + max(c for order in orders for _, _, c in order)
     ends, before = {}, None
-    last = len(plans) - 1
-    while before != ends:
-        before = dict(ends)
-        for s, plan in enumerate(plans):
+    while before != len(ends):
+        before = len(ends)
+        for rank, order in enumerate(orders):
             free = 0.0
-            for kind, i in plan:
-                needs = (
-                    ('F', i, s)
-                    if kind == 'B' and s == last
-                    else (kind, i, s + (1 if kind == 'B' else -1))
-                )
+            for kind, i, c in order:
+                stage = c * p + rank
+                way = 1 if kind == 'B' else -1
+                turn = kind == 'B' and stage == p * chunks - 1
+                needs = ('F', i, stage) if turn else (kind, i, stage + way)
                 if needs[2] >= 0 and needs not in ends:
                     break
-                free = max(free, ends.get(needs, 0.0)) + (forward if kind == 'F' else backward)[s]
-                ends[kind, i, s] = free
-    return max(ends.values()) if len(ends) == sum(map(len, plans)) else None
+                free = max(free, ends.get(needs, 0.0)) + (forward if kind == 'F' else backward)[rank]
+                ends[kind, i, stage] = free
+    return max(ends.values()) if len(ends) == sum(map(len, orders)) else None
 
 
 @exercise(
@@ -221,7 +224,7 @@ def makespan(makespan) -> None:
             'Your function changes its arguments.',
             'Work on copies, or keep places.',
         )
-        right = span(plans, forward, backward)
+        right = span([[(*entry, 0) for entry in plan] for plan in plans], forward, backward)
         good = (
             answer is None
             if right is None
@@ -287,26 +290,6 @@ def makespan(makespan) -> None:
     )
 
 
-def turns(orders: list, forward: float, backward: float) -> float | None:
-    """When all chunks are done: a stage's rank is its number modulo the ranks; None if all wait."""
-    p, chunks = len(orders), 1 + max(c for order in orders for _, _, c in order)
-    ends, before = {}, None
-    while before != len(ends):
-        before = len(ends)
-        for rank, order in enumerate(orders):
-            free = 0.0
-            for kind, i, c in order:
-                stage = c * p + rank
-                way = 1 if kind == 'B' else -1
-                turn = kind == 'B' and stage == p * chunks - 1
-                needs = ('F', i, stage) if turn else (kind, i, stage + way)
-                if needs[2] >= 0 and needs not in ends:
-                    break
-                free = max(free, ends.get(needs, 0.0)) + (forward if kind == 'F' else backward)
-                ends[kind, i, stage] = free
-    return max(ends.values()) if len(ends) == sum(map(len, orders)) else None
-
-
 def most_kept(order: list) -> int:
     return max(itertools.accumulate(1 if kind == 'F' else -1 for kind, *_ in order))
 
@@ -333,7 +316,7 @@ def interleaved(interleaved) -> None:
             'A pass is missing, comes twice, or is none.',
             'A rank has chunks times micro-batches passes each way.',
         )
-        found = turns(orders, 1, 2)
+        found = span(orders, [1] * p, [2] * p)
         need(
             found is not None,
             f'an order that comes to its end: {case}',
