@@ -14,7 +14,7 @@ import sys
 from d2l_local import machine
 from tools.notebooks import ROOT
 
-BESIDE = ['-n', str(machine.cores()), '--dist', 'loadfile']      # pytest-xdist
+BESIDE = ['-n', str(machine.cores()), '--dist', 'loadfile', '--no-loadscope-reorder']      # pytest-xdist
 DURATIONS = ROOT / '_build' / 'durations.json'
 NBVAL = ['--nbval', '--nbval-current-env', '--nbval-sanitize-with', 'tests/sanitize.cfg',
          '--nbval-cell-timeout', '300', '--nbval-kernel-startup-timeout', '120']

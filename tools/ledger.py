@@ -77,16 +77,17 @@ def by_kind(entries: list[Entry]) -> str:
 
 
 def refuted(stored: list[Ledger]) -> str:
-    """The claims that fail on a stored machine, as Markdown."""
+    """The claims that fail on a stored machine, in the run that is shown or in a further one."""
     pages = {c.id: page_name(c.page) for p in prose.pages() for c in prose.claim_calls(p)}
     rows = []
     for led in stored:
         for id, c in led.claims.items():
-            if c['verdict'] == 'fails' and id in pages:
+            if 'fails' in c['verdicts'] and id in pages:
                 sentence, bound = (html.escape(c[k]).replace('|', '\\|') for k in ('sentence', 'bound'))
                 rows.append(f'| <a href="{pages[id]}.html#claim-{id}">{sentence}</a> '
-                            f'| {led.machine["processor"]} | {c["figure"] or "not so"} | {bound} |')
-    head = ['| sentence | fails on | measured | bound |', '|---|---|---|---|']
+                            f'| {led.machine["processor"]} | {c["verdicts"].count("fails")} of '
+                            f'{len(c["verdicts"])} | {_figures(c)} | {bound} |')
+    head = ['| sentence | fails on | in runs | measured | bound |', '|---|---|---|---|---|']
     return '\n'.join(head + rows) if rows else 'No claim fails on a machine whose ledger is stored.'
 
 
@@ -105,6 +106,12 @@ def history() -> str:
     return '\n'.join(parts)
 
 
+def _figures(c: dict) -> str:
+    """What a machine measured: the figure of one run, or the medians of all."""
+    runs = ', '.join(map(timing.show_figure, c['runs']))
+    return runs if len(c['runs']) > 1 else c['figure'] or 'not so'
+
+
 def outcome(verdicts: list[str]) -> str:
     """``holds on 2 of 3``: of the machines that have a verdict."""
     decided = [v for v in verdicts if v in ('holds', 'fails')]
@@ -114,6 +121,15 @@ def outcome(verdicts: list[str]) -> str:
 def badge(verdict: str) -> str:
     """A verdict as a mark with its word."""
     return f'<span class="d2l-badge {css(verdict)}">{MARKS[verdict]} {verdict}</span>'
+
+
+def badges(old: dict | None) -> str:
+    """A machine's verdict, and in how many of its runs it was another one."""
+    if old is None:
+        return '–'
+    all_runs, first = old['verdicts'], old['verdict']
+    return badge(first) + ''.join(f'<br>{badge(v)} in {all_runs.count(v)} of {len(all_runs)} runs'
+                                  for v in VERDICTS if v != first and v in all_runs)
 
 
 def page(entries: list[Entry], summary: str, stored: list[Ledger]) -> str:
@@ -141,9 +157,10 @@ def table(entries: list[Entry], names: list[str], stored: list[Ledger]) -> str:
     body = []
     for e in entries:
         c = {k: html.escape(str(v)) for k, v in e.claim.items()}
-        others = [old['verdict'] if (old := led.same(e.claim)) else '' for led in stored]
+        found = [led.same(e.claim) for led in stored]
+        others = [old['verdict'] if old else '' for old in found]
         verdicts = [e.claim['verdict'], *others]
-        cells = ''.join(f'<td>{badge(v) if v else "–"}</td>' for v in verdicts)
+        cells = ''.join(f'<td>{c}</td>' for c in (badge(verdicts[0]), *map(badges, found)))
         body.append(
             f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(e.claim["needs"])}" '
             f'data-verdicts="{"|".join(verdicts)}"><th scope="row"><a href="{e.link("ledger")}">'

@@ -3,8 +3,9 @@
     python -m tools.ledgers            write this machine's ledger from the last run of the book
     python -m tools.ledgers repeat N   run the book N more times in fresh processes, then write it
 
-A ledger is ``ledgers/<kind of machine>.json``: every claim with its verdict, its interval, and the
-medians of all runs. It names processor, cores, memory, GPUs and versions, and nothing personal.
+A ledger is ``ledgers/<kind of machine>.json``: every claim with its verdict and interval in the run that
+the pages show, and the verdicts and medians of all runs. It names processor, cores, memory, GPUs and
+versions, and nothing personal.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from d2l_local import conditions, machine, timing
 from tools import notebooks, prose
 from tools.notebooks import ROOT
 
-VERSION = 1
+VERSION = 2
 FOLDER = Path(os.environ.get('D2L_LEDGERS') or ROOT / 'ledgers')
 RUNS = ROOT / '_build' / 'runs'
 # Of the claims that need a passing condition, so many may lose a verdict that they had; one always
@@ -37,7 +38,8 @@ FINDINGS = 0.02        # of the testable claims, so many may fail on a new kind 
 MACHINE = {'processor': str, 'cores': int, 'memory_gib': int, 'gpus': list, 'system': str, 'python': str}
 CLAIM = {'sentence': str, 'kind': str, 'bound': str, 'verdict': str, 'figure': str, 'reason': str,
          'lacked': str, 'passing': bool, 'needs': list, 'value': (int, float, type(None)),
-         'low': (int, float, type(None)), 'high': (int, float, type(None)), 'runs': list}
+         'low': (int, float, type(None)), 'high': (int, float, type(None)), 'runs': list, 'verdicts': list}
+KEPT = ('bound', 'verdict', 'value', 'low', 'high')     # of each claim of a repetition
 # Two-sided 95% quantiles of Student's t with 1, 2, … degrees of freedom.
 STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
 
@@ -119,6 +121,8 @@ def load(path: Path, ids: Iterable[str] | None = None) -> Ledger:
             raise refuse(f'claim {i} has the verdict {c["verdict"]!r} and the kind {c["kind"]!r}')
         if not all(isinstance(x, int | float) and math.isfinite(x) for x in c['runs']):
             raise refuse(f'the runs of claim {i} are not numbers')
+        if c['verdicts'][:1] != [c['verdict']] or set(c['verdicts']) - set(claiming.VERDICTS):
+            raise refuse(f'the verdicts of claim {i} are {c["verdicts"]}, and its first is {c["verdict"]!r}')
     if ids is not None and (unknown := set(claims) - set(ids)):
         raise refuse(f'it has claims that this book has not: {", ".join(sorted(unknown)[:5])}')
     return Ledger(path.stem, m, claims)
@@ -134,17 +138,20 @@ def book_ids() -> list[str]:
     return [c.id for p in prose.pages() for c in prose.claim_calls(p)]
 
 
-def entry(claim: dict, runs: list[float]) -> dict:
-    """A claim as a ledger holds it."""
-    short = {k: claim[k] for k in CLAIM if k != 'runs'}
-    return {**short, 'needs': list(claim['needs']), 'runs': runs}
+def entry(claim: dict, further: Iterable[dict] = ()) -> dict:
+    """A claim as a ledger holds it, from the run that the pages show and from further ones."""
+    all_runs = [claim, *further]
+    short = {k: claim[k] for k in CLAIM if k not in ('runs', 'verdicts')}
+    return {**short, 'needs': list(claim['needs']),
+            'runs': [c['value'] for c in all_runs if c['low'] is not None],
+            'verdicts': [c['verdict'] for c in all_runs]}
 
 
-def write(found: dict[str, dict], runs: dict[str, list[float]]) -> Path:
+def write(found: dict[str, dict], further: dict[str, list[dict]]) -> Path:
     """Write this machine's ledger, whole or not at all."""
     m = {k: machine.machine()[k] for k in (*MACHINE, 'numpy', 'mxnet', 'torch')}
     data = {'version': VERSION, 'machine': m,
-            'claims': {i: entry(c, runs.get(i, [])) for i, c in found.items()}}
+            'claims': {i: entry(c, further.get(i, [])) for i, c in found.items()}}
     path = FOLDER / f'{slug(m)}.json'
     path.parent.mkdir(exist_ok=True)
     notebooks.put_whole(path, json.dumps(data, indent=1, ensure_ascii=False) + '\n')
@@ -225,7 +232,7 @@ def judge(found: list[dict], m: dict, stored: list[Ledger]) -> Judgement:
     new_failures = []
 
     def past(c: dict, ledgers: list[Ledger]) -> set[str]:
-        return {old['verdict'] for led in ledgers if (old := led.same(c))}
+        return {v for led in ledgers if (old := led.same(c)) for v in old['verdicts']}
     for c in found:
         decided = c['verdict'] in ('holds', 'fails')
         testable += decided
@@ -292,27 +299,27 @@ def claims_of(nb: nbformat.NotebookNode) -> list[dict]:
             if claiming.METADATA_KEY in out.get('metadata', {})]
 
 
-def runs_of(first: dict[str, dict]) -> dict[str, list[float]]:
-    """The medians of all runs, by claim: of the run that the pages show, and of repetitions."""
-    runs = {i: [c['value']] for i, c in first.items() if c['low'] is not None}
+def repetitions(first: dict[str, dict]) -> dict[str, list[dict]]:
+    """What the repetitions of the run that the pages show said, by claim."""
+    further: dict[str, list[dict]] = {}
     for path in sorted(RUNS.glob('*.json')):
-        for i, (bound, value) in json.loads(path.read_text()).items():
-            if i in runs and first[i]['bound'] == bound:
-                runs[i].append(value)
-    return runs
+        for i, c in json.loads(path.read_text()).items():
+            if i in first and first[i]['bound'] == c['bound']:
+                further.setdefault(i, []).append(c)
+    return further
 
 
 def repeat(n: int) -> None:
-    """Run the book ``n`` times in fresh processes; a notebook's medians are kept as soon as it ends."""
+    """Run the book ``n`` times in fresh processes; a notebook's claims are kept as soon as it ends."""
     RUNS.mkdir(parents=True, exist_ok=True)
     first = 1 + max((int(p.stem) for p in RUNS.glob('*.json')), default=0)
     todo = [p for p in notebooks.notebooks() if not notebooks.missing(notebooks.framework(p))
             and prose.claim_calls(p)]
     for run in range(first, first + n):
-        kept: dict[str, tuple[str, float]] = {}
+        kept: dict[str, dict] = {}
         for i, path in enumerate(todo, 1):
             done = notebooks.execute(path, f'[run {run}, {i}/{len(todo)}] ')
-            kept |= {c['id']: (c['bound'], c['value']) for c in claims_of(done) if c['low'] is not None}
+            kept |= {c['id']: {k: c[k] for k in KEPT} for c in claims_of(done)}
             notebooks.put_whole(RUNS / f'{run:03}.json', json.dumps(kept))
 
 
@@ -329,7 +336,7 @@ def main() -> int:
     if absent:
         sys.exit(f'Not run here yet: {", ".join(absent)}.\nA ledger comes from a whole run: make book, '
                  'and then make ledger.')
-    path = write(found, runs_of(found))
+    path = write(found, repetitions(found))
     ledger = load(path, book_ids())
     counts = {v: sum(c['verdict'] == v for c in found.values()) for v in claiming.VERDICTS}
     shown = path.relative_to(ROOT) if ROOT in path.parents else path

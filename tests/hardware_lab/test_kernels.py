@@ -41,6 +41,16 @@ def test_a_ring_goes_on_where_it_ended_and_starts_chains_far_apart():
         assert kernels.chase(int(starts[i]), two.slots // 8) == starts[i + 1]
 
 
+def test_a_ring_beside_another_goes_the_same_way_in_the_same_lines():
+    one = kernels.Ring(16 * KIB)
+    two = one.beside(20)
+    assert two.start - one.start == 20 and two.start % 8 == 4
+    for _ in range(3):
+        assert two.chase(100) - one.chase(100) == 20
+    with pytest.raises(ValueError, match="60 bytes further on, .* another ring's"):
+        one.beside(60)
+
+
 def test_eight_chains_go_as_far_as_one():
     r = kernels.Ring(64 * KIB)
     starts = r.starts(8)

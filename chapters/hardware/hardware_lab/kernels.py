@@ -5,6 +5,7 @@ something that depends on all of them, so that no compiler may drop any. It is c
 first called, so a first call is no sample. Addresses are 64-bit integers. No framework is needed.
 """
 
+import copy
 import ctypes
 import functools
 from collections.abc import Callable
@@ -84,10 +85,21 @@ class Ring:
     def __init__(self, n_bytes: int, offset: int = 0) -> None:
         n = max(2, n_bytes // LINE)
         self.memory = aligned(n * LINE + 8, offset)
-        order = np.random.default_rng(0).permutation(n)
-        slots = np.ndarray((n,), np.int64, self.memory, 0, (LINE,))
-        _link(slots, order, self.memory.ctypes.data)
-        self.start, self.slots = int(self.memory.ctypes.data + order[0] * LINE), n
+        self.slots = n
+        self._link(0)
+
+    def _link(self, offset: int) -> None:
+        order, base = np.random.default_rng(0).permutation(self.slots), self.memory.ctypes.data + offset
+        _link(np.ndarray((self.slots,), np.int64, self.memory, offset, (LINE,)), order, base)
+        self.start = int(base + order[0] * LINE)
+
+    def beside(self, offset: int) -> 'Ring':
+        """A second ring in the same lines, in the same order, ``offset`` bytes (8 to 56) further on."""
+        if not 8 <= offset <= LINE - 8:
+            raise ValueError(f'{offset} bytes further on, a word would lie on another ring\'s')
+        other = copy.copy(self)
+        other._link(offset)
+        return other
 
     def chase(self, n: int) -> int:
         """Follow the addresses for ``n`` steps; the next call goes on where this one ended."""
