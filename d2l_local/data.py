@@ -14,6 +14,7 @@ import numpy as np
 
 from d2l_local import conditions
 
+DIGITS = Path(__file__).with_name('digits.npz')
 FASHION_MNIST = 'https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/gluon/dataset/fashion-mnist/'
 FASHION_MNIST_SHA1 = {     # as MXNet 1.9.1 lists them in gluon/data/vision/datasets.py
     'train-images-idx3-ubyte.gz': '0cf37b0d40ed5169c6b3aba31069a9770ac9043d',
@@ -23,7 +24,7 @@ FASHION_MNIST_SHA1 = {     # as MXNet 1.9.1 lists them in gluon/data/vision/data
 
 
 def digits(size: int = 28) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Handwritten digits that come with scikit-learn: real, small, offline.
+    """Handwritten digits that come with this package: real, small, offline.
 
     Args:
         size: side of the square images in pixels, at least 8. The 8×8 images are enlarged
@@ -33,14 +34,15 @@ def digits(size: int = 28) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
         ``(images, labels)`` for training (1,500 examples) and for testing (297): images
         float32 of shape ``(n, 1, size, size)`` in [0, 1], labels int32 of shape ``(n,)``.
 
-    Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998.
+    Source: the test set of E. Alpaydin and C. Kaynak, *Optical Recognition of Handwritten Digits*, UCI
+    Machine Learning Repository, 1998, doi:10.24432/C50P49, licence CC BY 4.0.
     """
     if size < 8:
         raise ValueError(f'the images have 8×8 pixels and are only enlarged: size {size} is too small')
-    from sklearn.datasets import load_digits
-    images, labels = load_digits(return_X_y=True)
+    with np.load(DIGITS) as kept:
+        images, labels = kept['images'], kept['labels']      # 1,797 of 8×8, with values from 0 to 16
     factor = size // 8
-    images = np.kron(images.reshape(-1, 8, 8) / 16, np.ones((1, factor, factor)))
+    images = np.kron(images / 16, np.ones((1, factor, factor)))
     gap = size - 8 * factor
     images = np.pad(images, ((0, 0), (gap // 2, gap - gap // 2), (gap // 2, gap - gap // 2)))
     order = np.random.default_rng(0).permutation(len(labels))

@@ -38,7 +38,8 @@ FINDINGS = 0.02        # of the testable claims, so many may fail on a new kind 
 MACHINE = {'processor': str, 'cores': int, 'memory_gib': int, 'gpus': list, 'system': str, 'python': str}
 CLAIM = {'sentence': str, 'kind': str, 'bound': str, 'verdict': str, 'figure': str, 'reason': str,
          'lacked': str, 'passing': bool, 'needs': list, 'value': (int, float, type(None)),
-         'low': (int, float, type(None)), 'high': (int, float, type(None)), 'runs': list, 'verdicts': list}
+         'low': (int, float, type(None)), 'high': (int, float, type(None)), 'runs': list,
+         'verdicts': list}
 KEPT = ('bound', 'verdict', 'value', 'low', 'high')     # of each claim of a repetition
 # Two-sided 95% quantiles of Student's t with 1, 2, … degrees of freedom.
 STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
@@ -122,7 +123,7 @@ def load(path: Path, ids: Iterable[str] | None = None) -> Ledger:
         if not all(isinstance(x, int | float) and math.isfinite(x) for x in c['runs']):
             raise refuse(f'the runs of claim {i} are not numbers')
         if c['verdicts'][:1] != [c['verdict']] or set(c['verdicts']) - set(claiming.VERDICTS):
-            raise refuse(f'the verdicts of claim {i} are {c["verdicts"]}, and its first is {c["verdict"]!r}')
+            raise refuse(f'the verdicts of claim {i} do not begin with {c["verdict"]!r}')
     if ids is not None and (unknown := set(claims) - set(ids)):
         raise refuse(f'it has claims that this book has not: {", ".join(sorted(unknown)[:5])}')
     return Ledger(path.stem, m, claims)

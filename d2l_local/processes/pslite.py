@@ -25,7 +25,7 @@ from d2l_local.processes.cluster import ClusterError, Member
 from d2l_local.processes.member import report, traffic  # noqa: F401
 
 # MXNet imports these if they are there. Members rarely need them, and import them then.
-NOT_NEEDED = ('matplotlib', 'onnx', 'scipy', 'sklearn')
+NOT_NEEDED = ('onnx', 'scipy')
 # What a worker says, rarely, if two threads of MXNet's engine use a key for the first time at once.
 ENGINE_RACE = 'The value size cannot be changed'
 WHO = 'who are you?'    # a command to all servers

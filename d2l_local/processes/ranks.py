@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 # What a rank finds already imported. No rank waits for these, and none of them starts a thread.
-PRELOAD = ('d2l_local.torch', 'sklearn.datasets', 'torch.distributed', 'torch.nn.parallel')
+PRELOAD = ('d2l_local.torch', 'torch.distributed', 'torch.nn.parallel')
 LOOPBACK = {'linux': 'lo', 'darwin': 'lo0'}
 
 

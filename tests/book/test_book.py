@@ -212,8 +212,9 @@ BARRIERS = """new Promise((then) => {
         runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']}))
     .then((r) => r.violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 120))]))"""
 WHOLE = BARRIERS % 'document'
-# What takes long and is alike everywhere is judged on some: the colours of code, the rows of the ledger.
-SAMPLE = BARRIERS % "{exclude: [['.highlight pre'], ['.d2l-ledger tr:nth-child(n + 5)']]}"
+# What takes long and is alike everywhere is judged on some: colours of code, formulas, side bars, rows.
+SAMPLE = BARRIERS % """{exclude: [['.highlight pre'], ['.katex'], ['.bd-sidebar-primary'],
+    ['.bd-sidebar-secondary'], ['.d2l-ledger tr:nth-child(n + 5)']]}"""
 LOADED = """document.fonts.ready.then(() => [location.href,
     ...performance.getEntriesByType('resource').map((e) => e.name)])"""
 ON_A_PHONE = ('intro.html', 'guesses.html', 'refuted.html', 'chapters/measuring/index.html',

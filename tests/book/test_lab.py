@@ -15,7 +15,7 @@ from tools import notebooks
 from tools.front import COMMANDS
 from tools.notebooks import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 HERE = "(typeof jupyterapp === 'object' ? [...jupyterapp.shell.widgets('main')][0] : null)"
 READY = f'{HERE}?.context?.isReady && !!{HERE}.sessionContext.session?.kernel'
 TEXTS = "[...document.querySelectorAll('.jp-Notebook {}')].map((e) => e.textContent)"
