@@ -77,7 +77,7 @@ def train(net: torch.nn.Module, pairs: Iterator, optimizer: torch.optim.Optimize
 
 
 def load(name: str = 'gpt', **how) -> GPT:
-    """The trained model, or ``'draft'``, which is a fifteenth of its size."""
+    """The trained model, or ``'draft'``, which is an eighteenth of its size."""
     net = GPT(len(vocabulary()), **SIZES[name], **how)
     net.load_state_dict(torch.load(HERE / f'{name}.pt', weights_only=True))
     return net.eval()
