@@ -86,7 +86,8 @@ def refuted(stored: list[Ledger]) -> str:
                 sentence, bound = (html.escape(c[k]).replace('|', '\\|') for k in ('sentence', 'bound'))
                 rows.append(f'| <a href="{pages[id]}.html#claim-{id}">{sentence}</a> '
                             f'| {led.machine["processor"]} | {c["verdicts"].count("fails")} of '
-                            f'{len(c["verdicts"])} | {_figures(c)} | {bound} |')
+                            f'{len(c["verdicts"])}{" judged" * (len(c["verdicts"]) < len(c["runs"]))} '
+                            f'| {_figures(c)} | {bound} |')
     head = ['| sentence | fails on | in runs | measured | bound |', '|---|---|---|---|---|']
     return '\n'.join(head + rows) if rows else 'No claim fails on a machine whose ledger is stored.'
 
