@@ -173,8 +173,9 @@ _permanent('a C++ compiler', lambda: bool(machine.compiler()),
            'no C++ compiler that torch.compile can use', system=True)
 _permanent('byte counters', Path('/proc/net/dev').exists, 'this system has no /proc/net/dev',
            system=True)
-_permanent('process memory', Path('/proc/self/statm').exists, 'this system has no /proc/self/statm',
-           system=True)
+_permanent('process memory',
+           lambda: all(Path('/proc/self', name).exists() for name in ('statm', 'clear_refs')),
+           'this system has no /proc/self/statm or clear_refs', system=True)
 _permanent('bound processes', lambda: hasattr(os, 'sched_setaffinity'),
            'this system does not bind processes to cores', system=True)
 
