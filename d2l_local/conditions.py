@@ -176,6 +176,8 @@ _permanent('byte counters', Path('/proc/net/dev').exists, 'this system has no /p
 _permanent('process memory',
            lambda: all(Path('/proc/self', name).exists() for name in ('statm', 'clear_refs')),
            'this system has no /proc/self/statm or clear_refs', system=True)
+_permanent('threads set by PyTorch', lambda: sys.platform != 'darwin',
+           'products go to Accelerate here, which chooses its own threads', system=True)
 _permanent('bound processes', lambda: hasattr(os, 'sched_setaffinity'),
            'this system does not bind processes to cores', system=True)
 
