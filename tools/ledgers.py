@@ -63,9 +63,9 @@ class Ledger:
         return kind(self.machine)
 
     def same(self, claim: dict) -> dict | None:
-        """This machine's entry for a claim with the same id and the same bound, if it has one."""
+        """This machine's entry for a claim of the same id, bound and sentence, if it has one."""
         old = self.claims.get(claim['id'])
-        return old if old and old['bound'] == claim['bound'] else None
+        return old if old and all(old[k] == claim[k] for k in ('bound', 'sentence')) else None
 
     @cached_property
     def typical(self) -> float:

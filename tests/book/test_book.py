@@ -161,13 +161,14 @@ def test_what_was_refuted_is_listed(html):
 def test_machines_that_disagree_say_so():
     """The sentence carries a second badge, and the ledger counts."""
     def entry(verdict):
-        claim = {'id': 'a-b', 'verdict': verdict, 'bound': '> 2', 'figure': '3',
+        claim = {'id': 'a-b', 'verdict': verdict, 'sentence': 'So.', 'bound': '> 2', 'figure': '3',
                  'machine': 'Two, 2 cores, 24 GiB, no GPU, Linux x86_64'}
         return ledger.Entry(claim, 'page', False)
 
     def of(processor):
         known = {'processor': processor, 'cores': 2, 'gpus': [], 'system': 'Linux x86_64'}
-        return ledgers.Ledger(processor, known, {'a-b': {'verdict': 'fails', 'bound': '> 2'}})
+        claim = {'verdict': 'fails', 'sentence': 'So.', 'bound': '> 2'}
+        return ledgers.Ledger(processor, known, {'a-b': claim})
     machine = of('One')
     assert disagreements({'a-b': entry('holds')}, [of('Two')]) == {}      # another run of the same kind
     assert disagreements({'a-b': entry('fails')}, [machine]) == {}

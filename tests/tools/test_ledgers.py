@@ -56,9 +56,10 @@ def test_a_new_failure_on_a_known_kind_is_red_and_a_recorded_one_is_not():
     wavering = ledgers.Ledger('one', HERE, recorded.claims
                               | {'a-b': ledgers.entry(claim('a-b'), [claim('a-b', 'fails')])})
     assert not ledgers.judge([*many(), claim('a-b', 'fails')], HERE, [wavering]).red
-    # another bound is another claim
-    new = [*many(), claim('a-b', 'fails', bound='> 9')]
-    assert ledgers.judge(new, HERE, [ledger(old)]).findings
+    # another bound is another claim, and so is another sentence
+    for other in ({'bound': '> 9'}, {'sentence': 'Another sentence.'}):
+        new = [*many(), {**claim('a-b', 'fails'), **other}]
+        assert ledgers.judge(new, HERE, [ledger(old)]).findings
 
 
 @pytest.mark.parametrize(('failures', 'red'), [(1, False), (2, False), (3, True)])
