@@ -161,7 +161,7 @@ def table(entries: list[Entry], names: list[str], stored: list[Ledger]) -> str:
         found = [led.same(e.claim) for led in stored]
         others = [old['verdict'] if old else '' for old in found]
         verdicts = [e.claim['verdict'], *others]
-        cells = ''.join(f'<td>{c}</td>' for c in (badge(verdicts[0]), *map(badges, found)))
+        cells = ''.join(f'<td>{x}</td>' for x in (badge(e.claim['verdict']), *map(badges, found)))
         body.append(
             f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(e.claim["needs"])}" '
             f'data-verdicts="{"|".join(verdicts)}"><th scope="row"><a href="{e.link("ledger")}">'

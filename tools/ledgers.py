@@ -40,7 +40,8 @@ CLAIM = {'sentence': str, 'kind': str, 'bound': str, 'verdict': str, 'figure': s
          'lacked': str, 'passing': bool, 'needs': list, 'value': (int, float, type(None)),
          'low': (int, float, type(None)), 'high': (int, float, type(None)), 'runs': list,
          'verdicts': list}
-KEPT = ('bound', 'verdict', 'value', 'low', 'high')     # of each claim of a repetition
+SAME = ('sentence', 'bound')                            # a claim that differs in these is another one
+KEPT = (*SAME, 'verdict', 'value', 'low', 'high')       # of each claim of a repetition
 # Two-sided 95% quantiles of Student's t with 1, 2, … degrees of freedom.
 STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
 
@@ -65,7 +66,7 @@ class Ledger:
     def same(self, claim: dict) -> dict | None:
         """This machine's entry for a claim of the same id, bound and sentence, if it has one."""
         old = self.claims.get(claim['id'])
-        return old if old and all(old[k] == claim[k] for k in ('bound', 'sentence')) else None
+        return old if old and same(old, claim) else None
 
     @cached_property
     def typical(self) -> float:
@@ -73,6 +74,11 @@ class Ledger:
         found = [math.sqrt(_variance([math.log(x) for x in c['runs']])) for c in self.claims.values()
                  if len(c['runs']) > 1 and min(c['runs']) > 0]
         return median(found) if found else math.log(timing.BETWEEN)
+
+
+def same(a: dict, b: dict) -> bool:
+    """Whether two entries of one id are about the same claim."""
+    return all(a[k] == b[k] for k in SAME)
 
 
 def kind(m: dict) -> str:
@@ -305,7 +311,7 @@ def repetitions(first: dict[str, dict]) -> dict[str, list[dict]]:
     further: dict[str, list[dict]] = {}
     for path in sorted(RUNS.glob('*.json')):
         for i, c in json.loads(path.read_text()).items():
-            if i in first and first[i]['bound'] == c['bound']:
+            if i in first and same(first[i], c):
                 further.setdefault(i, []).append(c)
     return further
 

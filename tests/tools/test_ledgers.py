@@ -187,6 +187,14 @@ def test_a_ledger_is_written_and_read_again(tmp_path, monkeypatch):
     assert f'"{getpass.getuser()}"' not in path.read_text()
 
 
+def test_a_repetition_counts_for_the_same_claim_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledgers, 'RUNS', tmp_path)
+    now = claim('a-b')
+    for k, other in enumerate(({}, {'bound': '> 9'}, {'sentence': 'Another sentence.'})):
+        (tmp_path / f'{k:03}.json').write_text(json.dumps({'a-b': {**now, **other}, 'gone': now}))
+    assert {i: len(c) for i, c in ledgers.repetitions({'a-b': now}).items()} == {'a-b': 1}
+
+
 def test_a_further_run_lies_in_the_published_interval():
     """Known truth: claims whose runs vary by 1 to 20%, intervals from four runs, one held out."""
     rng, inside, trials = random.Random(0), 0, 2000
@@ -227,7 +235,7 @@ def execute(path, label):
     return calls
 ledgers.notebooks.execute = execute
 ledgers.claims_of = lambda nb: [
-    dict(id='a-b', bound='> 2', verdict='holds', value=3.0, low=2.0, high=4.0)]
+    dict(id='a-b', sentence='So.', bound='> 2', verdict='holds', value=3.0, low=2.0, high=4.0)]
 try:
     ledgers.repeat(1)
 except KeyboardInterrupt:
@@ -243,4 +251,5 @@ except KeyboardInterrupt:
         child.stdout.close()
     assert [p.name for p in tmp_path.iterdir()] == ['001.json']
     assert json.loads((tmp_path / '001.json').read_text()) == {
-        'a-b': {'bound': '> 2', 'verdict': 'holds', 'value': 3.0, 'low': 2.0, 'high': 4.0}}
+        'a-b': {'sentence': 'So.', 'bound': '> 2', 'verdict': 'holds', 'value': 3.0, 'low': 2.0,
+                'high': 4.0}}

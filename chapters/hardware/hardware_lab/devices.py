@@ -46,7 +46,8 @@ class Disk(contextlib.AbstractContextManager):
         hint = 'set TMPDIR to a folder on a disk'
         if _file_system(folder) in ('tmpfs', 'ramfs'):
             raise NotHere(f'the temporary folder {folder} lives in memory: {hint}')
-        if shutil.disk_usage(folder).free < 4 * DISK_BYTES:   # a small one is a probe
+        # for whatever size, since a small one tells whether a usual one can be had
+        if shutil.disk_usage(folder).free < 4 * DISK_BYTES:
             raise NotHere(f'less than {4 * DISK_BYTES // MIB} MiB are free in {folder}: {hint}')
         if not (hasattr(os, 'O_DIRECT') or sys.platform == 'darwin'):
             raise NotHere('this system offers no way around its cache')

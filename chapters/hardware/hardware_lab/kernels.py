@@ -86,9 +86,9 @@ class Ring:
         n = max(2, n_bytes // LINE)
         self.memory = aligned(n * LINE + 8, offset)
         self.slots = n
-        self._link(0)
+        self._lay(0)
 
-    def _link(self, offset: int) -> None:
+    def _lay(self, offset: int) -> None:
         order, base = np.random.default_rng(0).permutation(self.slots), self.memory.ctypes.data + offset
         _link(np.ndarray((self.slots,), np.int64, self.memory, offset, (LINE,)), order, base)
         self.start = int(base + order[0] * LINE)
@@ -98,7 +98,7 @@ class Ring:
         if not 8 <= offset <= LINE - 8:
             raise ValueError(f'{offset} bytes further on, a word would lie on another ring\'s')
         other = copy.copy(self)
-        other._link(offset)
+        other._lay(offset)
         return other
 
     def chase(self, n: int) -> int:
