@@ -26,8 +26,11 @@ COLOURS = {'holds': '#2e7d32', 'fails': '#c62828', 'undecided': '#9a5b00',
 KINDS = ('ratio', 'figure', 'count', 'fact')
 CLOCKED = re.compile(r'\b(ns|µs|us|ms|s|seconds?|minutes?|faster|slower|sooner|longer|as (long|fast)|'
                      r'of (the|its) (time|peak)|bytes/s|GB/s|[GT]FLOP/s|per second)\b', re.IGNORECASE)
-NOISE = 'quiet'                # the condition that an undecided claim lacked
+# What an undecided claim lacked: a machine that others leave alone, where others were seen to take
+# part of it meanwhile; else quiet, which nobody measures.
+NOISE, DISTURBED = 'quiet', 'free cores'
 _seen: dict[str, str] = {}
+_since = [conditions.taken()]  # what others took since the last claim; here, since this was imported
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,7 @@ def claim(id: str, sentence: str, what: Any, *, above: float | None = None, belo
     began, needs = time.perf_counter(), tuple(c.name for c in needed)
 
     def done(verdict: str, **more: Any) -> Claim:
+        _since[0] = conditions.taken()
         more = {'seconds': round(time.perf_counter() - began, 2), **more}
         return _show(Claim(id, sentence, kind, bound, verdict, needs=needs, **more))
 
@@ -199,12 +203,15 @@ def _measured(kind: str, what: Any, unit: str, needed: list[conditions.Condition
               below: float | None, how: dict) -> dict:
     """The verdict on a ratio or a figure, with its numbers, as fields of a claim."""
     how |= {'above': above, 'below': below, 'watch': lambda: conditions.watch(needed)}
+    # what comes as a list was measured before, after the last claim
+    others = conditions.taken() if kind == 'ratio' or callable(what) else _since[0]
     if kind == 'ratio':
         f = timing.ratio(*what, **how)
     elif callable(what):
         f = timing.repeat(what, **how)
     else:
         f = timing.Figure(*timing.interval(list(map(float, what))), len(what))
+    disturbed = conditions.too_few_left(others(), machine.cores())
     passing = [c.name for c in needed if c.passing]
     more = {'values': f.values, 'set_aside': f.set_aside}
     if f.values < timing.FEWEST:
@@ -216,6 +223,6 @@ def _measured(kind: str, what: Any, unit: str, needed: list[conditions.Condition
              'figure': f'{show(f.value)} {unit} ({show(f.low)}–{show(f.high)})'.replace('  ', ' ')}
     if side:
         return {**more, 'verdict': 'holds' if side > 0 else 'fails'}
-    return {**more, 'verdict': 'undecided', 'lacked': NOISE, 'passing': True,
-            'reason': 'the interval still contains the bound after '
-                      f'{f.values} measurements'}
+    return {**more, 'verdict': 'undecided', 'lacked': DISTURBED if disturbed else NOISE, 'passing': True,
+            'reason': f'the interval still contains the bound after {f.values} measurements'
+                      + f' ({disturbed})' * bool(disturbed)}

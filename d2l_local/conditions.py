@@ -113,24 +113,38 @@ def _own_busy() -> float:
     return total
 
 
-def _watch_cores(k: int = 2) -> Probe:
-    """Watch whether ``k`` cores stay free of others.
+def taken() -> Callable[[], float]:
+    """Begin to count what others take; the result says how many cores' worth they took since then.
 
-    On Linux by the kernel's own accounting: what others computed, and what the host took away
-    (steal time), must leave nine tenths of ``k`` cores. Elsewhere by a probe at both ends.
+    On Linux by the kernel's own accounting: what other programs computed, and what the host took away
+    (steal time). Elsewhere 0, for nobody knows.
     """
+    if not sys.platform.startswith('linux'):
+        return lambda: 0.0
+    # The first and the last tick may fall outside: a hundredth of a second for each core.
+    slack = 0.01 * (os.cpu_count() or 1)
+    began, busy, own = time.monotonic(), _all_busy(), _own_busy()
+
+    def since() -> float:
+        span = time.monotonic() - began
+        return max(0.0, (_all_busy() - busy) - (_own_busy() - own) - slack) / max(span, 1e-9)
+    return since
+
+
+def too_few_left(others: float, k: int) -> str:
+    """Why ``k`` cores are not free where others take so many; empty if nine tenths of them are."""
+    cores = os.cpu_count() or 1
+    return '' if cores - others >= FREE * k else f'other work took {others:.1f} of {cores} cores'
+
+
+def _watch_cores(k: int = 2) -> Probe:
+    """Watch whether ``k`` cores stay free of others: see :func:`taken`; elsewhere by a probe
+    at both ends."""
     if not sys.platform.startswith('linux'):
         before = machine.no_free_cores(k)
         return lambda: before or machine.no_free_cores(k)
-    # The first and the last tick may fall outside: a hundredth of a second for each core.
-    cores, slack = os.cpu_count() or 1, 0.01
-    began, busy, own = time.monotonic(), _all_busy(), _own_busy()
-
-    def end() -> str:
-        span = time.monotonic() - began
-        others = max(0.0, (_all_busy() - busy) - (_own_busy() - own) - slack * cores) / max(span, 1e-9)
-        return '' if cores - others >= FREE * k else f'other work took {others:.1f} of {cores} cores'
-    return end
+    others = taken()
+    return lambda: too_few_left(others(), k)
 
 
 def _gpus() -> int:

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from d2l_local import claims, conditions, timing
+from d2l_local import claims, conditions, machine, timing
 from d2l_local.claims import claim
 
 
@@ -58,6 +58,19 @@ def test_the_interval_decides(monkeypatch, capsys, bound, interval, verdict):
     assert said[0] == '[a-b] A takes longer.'
     assert said[1] == f"ratio, bound: {'>' if 'above' in bound else '<'} 2 times as long"
     assert said[2].startswith(f'verdict: {verdict}') and said[3].startswith('measured: ')
+
+
+@pytest.mark.parametrize('what', [(int, int), [1.0, 3.0] * 5])
+@pytest.mark.parametrize(('cores', 'lacked'), [(0.0, claims.NOISE), (0.9, claims.DISTURBED)])
+def test_an_undecided_claim_says_whether_others_were_seen(monkeypatch, what, cores, lacked):
+    """What others took is counted whatever the claim shows; it changes no verdict."""
+    monkeypatch.setattr(timing, 'ratio', fixed(1.5, 2.1, 3))
+    monkeypatch.setattr(conditions, 'taken', lambda: lambda: cores * machine.cores())
+    monkeypatch.setattr(claims, '_since', [conditions.taken()])
+    c = claim('a-b', 'A takes longer.', what, above=2)
+    assert (c.verdict, c.lacked, c.passing) == ('undecided', lacked, True)
+    assert ('other work took' in c.reason) == bool(cores)
+    assert claim('b-c', 'A takes longer.', what, above=0.5).verdict == 'holds'
 
 
 def test_a_measured_claim_end_to_end(capsys):

@@ -24,7 +24,8 @@ BIG = {**OTHER, 'cores': 64}
 
 def claim(id, verdict='holds', kind='ratio', bound='> 2', lacked='', needs=(), value=3.0):
     """A claim as a run finds it."""
-    passing = lacked in conditions.known and conditions.known[lacked].passing or lacked == claiming.NOISE
+    passing = lacked in conditions.known and conditions.known[lacked].passing or lacked in (
+        claiming.NOISE, claiming.DISTURBED)
     c = claiming.Claim(id, 'A sentence.', kind, bound, verdict, lacked=lacked, passing=bool(passing),
                        reason=f'no {lacked}' * bool(lacked), needs=tuple(needs), machine='m', figure='3',
                        **({'value': value, 'low': 0.9 * value, 'high': 1.1 * value}
@@ -86,14 +87,14 @@ def test_one_that_never_had_a_verdict_has_none_to_lose():
     assert not ledgers.judge(copy.deepcopy(old), HERE, [ledger(old)]).red
 
 
-@pytest.mark.parametrize('lacked', ['two free cores', claiming.NOISE])
+@pytest.mark.parametrize('lacked', ['two free cores', claiming.NOISE, claiming.DISTURBED])
 def test_verdicts_lost_to_noise_count_against_an_allowance(lacked):
     needs = [lacked] if lacked in conditions.known else []
     n = 100
     allowed = max(1, int(ledgers.OPEN_SHARE.get(lacked, ledgers.OTHERS_OPEN) * n))
     old = ledger(many(n, needs=needs))
     for lost, red in ((allowed, False), (allowed + 1, True)):
-        verdict = 'undecided' if lacked == claiming.NOISE else 'not testable here'
+        verdict = 'not testable here' if lacked in conditions.known else 'undecided'
         new = many(n, needs=needs)
         new[:lost] = [claim(f'c-{i}', verdict, lacked=lacked, needs=needs) for i in range(lost)]
         said = ledgers.judge(new, HERE, [old])
