@@ -207,6 +207,13 @@ def test_jobs_at_once():
     assert ended == [1]
 
 
+def test_cores_that_share_nothing_come_first(monkeypatch):
+    monkeypatch.setattr(core, 'siblings', lambda cpu: f'{cpu // 2 * 2}-{cpu // 2 * 2 + 1}')
+    assert core.apart({3, 2, 1, 0}) == [0, 2, 1, 3] and core.apart([4, 5]) == [4, 5]
+    monkeypatch.setattr(core, 'siblings', str)
+    assert core.apart({3, 1, 2}) == [1, 2, 3]
+
+
 def test_jobs_where_the_system_binds_no_thread(monkeypatch):
     """In a sandbox that forbids it they run all the same, instead of waiting for each other for ever."""
     def forbidden(*_):

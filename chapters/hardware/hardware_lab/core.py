@@ -5,8 +5,9 @@ import functools
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
@@ -77,13 +78,29 @@ def mutex(budget: float = 0.1) -> Time:
     return sample(lambda n: kernel(room.ctypes.data, n), budget=budget)
 
 
+def siblings(cpu: int) -> str:
+    """The logical cores that share a physical core, and its first cache, with this one, as Linux lists
+    them; elsewhere this one alone."""
+    listed = Path(f'/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list')
+    try:
+        return listed.read_text().strip()
+    except OSError:
+        return str(cpu)
+
+
+def apart(cpus: Collection[int]) -> list[int]:
+    """Logical cores, one of each physical core first, then the others."""
+    first = {siblings(cpu): cpu for cpu in sorted(cpus, reverse=True)}.values()
+    return sorted(cpus, key=lambda cpu: (cpu not in first, cpu))
+
+
 def at_once(*jobs: Callable[[], object]) -> list:
-    """Run jobs in threads that begin together, each on a core of its own where the system can say so;
-    returns what they return.
+    """Run jobs in threads that begin together, each bound to a core of its own where the system can do
+    so, and to a physical one while there are enough; returns what they return.
 
     Raises what a job raised, once all have ended.
     """
-    own = sorted(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else []
+    own = apart(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else []
     gate = threading.Barrier(len(jobs))
 
     def run(i: int, job: Callable[[], object]) -> object:

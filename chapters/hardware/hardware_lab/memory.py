@@ -103,11 +103,14 @@ def bandwidth(loop: Callable = kernels.stream_triad, bytes_each: int = 24, threa
     Args:
         loop: compiled; it takes three arrays of float64 and a number.
         bytes_each: what it moves for each number of an array.
-        n_bytes: of each array; by default 128 MiB, or 64 on a small machine: arrays that fit into a
-            large last cache would show the cache, and how much of it the neighbours leave.
+        n_bytes: of each array. By default three of them fill four times the last cache, but no more than
+            a quarter of the free memory, and each has at least 128 MiB, or 64 on a small machine: arrays
+            that fit into the cache would show it, and how much of it the neighbours leave.
         threads: each works on its own part of the arrays.
     """
-    size = (n_bytes or (128 if machine.free_memory() > 4 * 2 ** 30 else 64) * MIB) // 8 // threads
+    free, cache = machine.free_memory(), max(reported_caches().values(), default=0)
+    least = (128 if free > 4 * 2 ** 30 else 64) * MIB
+    size = (n_bytes or max(least, min(4 * cache // 3, free // 12))) // 8 // threads
     parts = [tuple(np.full(size, float(i)) for i in range(3)) for _ in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
         def once(n: int) -> None:
