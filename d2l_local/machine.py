@@ -6,6 +6,7 @@ import importlib.metadata
 import math
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -20,13 +21,26 @@ import psutil
 
 def _processor() -> str:
     if platform.system() == 'Linux':
-        for line in Path('/proc/cpuinfo').read_text().splitlines():
-            if line.startswith(('model name', 'Model')):
-                return line.split(':', 1)[1].strip()
+        return _linux_processor(Path('/proc/cpuinfo').read_text()) or platform.machine()
     if platform.system() == 'Darwin':
         return subprocess.run(['sysctl', '-n', 'machdep.cpu.brand_string'], capture_output=True,
                               text=True).stdout.strip()
     return platform.processor() or platform.machine()
+
+
+def _linux_processor(cpuinfo: str) -> str:
+    """The processor's name; with the numbers of its design where a virtual machine's name hides them."""
+    said = {}
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(':')
+        said.setdefault(name.strip(), value.strip())
+    name = said.get('model name') or said.get('Model', '')
+    if re.search(r'\d{3}', name.split('@')[0]):      # such as EPYC 9654 or i7-8650U
+        return name
+    design = {what: said[key] for what, key in (('family', 'cpu family'), ('model', 'model'),
+                                                ('part', 'CPU part')) if key in said}
+    named = f'({", ".join(f"{k} {v}" for k, v in design.items())})' * bool(design)
+    return f'{name or platform.machine()} {named}'.strip()
 
 
 def cores() -> int:

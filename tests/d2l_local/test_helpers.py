@@ -209,6 +209,20 @@ def test_the_machine_is_plain_data():
     assert f"{m['cores']} cores" in machine.describe() and '\n' not in machine.describe()
 
 
+@pytest.mark.parametrize('said, name', [
+    ('model name\t: AMD EPYC 9654 96-Core\ncpu family: 25\n', 'AMD EPYC 9654 96-Core'),
+    ('cpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n\nmodel\t\t: 18\n',
+     'AMD EPYC (family 25, model 17)'),
+    ('model name: Intel(R) Xeon(R) Processor @ 2.80GHz\ncpu family: 6\nmodel: 106\n',
+     'Intel(R) Xeon(R) Processor @ 2.80GHz (family 6, model 106)'),
+    ('processor: 0\nCPU part: 0xd40\n', f'{machine.platform.machine()} (part 0xd40)'),
+    ('processor: 0\nModel: Raspberry Pi 5 Model B Rev 1.0\n', 'Raspberry Pi 5 Model B Rev 1.0'),
+    ('', machine.platform.machine())])
+def test_a_processor_whose_name_is_hidden_is_told_by_its_design(said, name):
+    """Else two designs would share a ledger, and one's verdicts would be asked of the other."""
+    assert machine._linux_processor(said) == name
+
+
 def test_no_compiler_is_no_error(monkeypatch):
     monkeypatch.setenv('PATH', '')
     monkeypatch.delenv('CXX', raising=False)
