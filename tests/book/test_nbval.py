@@ -150,6 +150,9 @@ SANITISED = [
     ('shape (500x300)', 'shape (500x301)', False),
     ('3 graphs', '4 graphs', False),
     ('at 0x7f00aa11', 'at 0x7fffab12', True),
+    ('<Figure size 700x600 with 1 Axes>', '<Figure size 700x576 with 1 Axes>', True),
+    ('<Figure size 700x600 with 1 Axes>', '<Figure size 700x600 with 2 Axes>', False),
+    ('<Figure size 700x600 with 1 Axes>', '<Figure size 500x600 with 1 Axes>', False),
     ('12 steps', '13 steps', False),
 ]
 
@@ -174,7 +177,7 @@ def test_claims_are_found_in_code():
 
 def masked(text):
     """What is left of a text when the masks' own words and all punctuation are gone."""
-    words = 'CLAIM TABLE PROGRESS JUDGED FIGURE MEASURED NAME ADDRESS PATH'.split()
+    words = 'CLAIM TABLE PROGRESS JUDGED FIGURE MEASURED NAME ADDRESS PATH ROWS'.split()
     return re.sub('|'.join(words) + r'|verdict:|measured:|[^A-Za-z0-9]', '', notebooks.sanitiser()(text))
 
 
