@@ -1,0 +1,149 @@
+"""The pages in a browser: light, found, fit for a phone, usable by all."""
+
+import functools
+import gzip
+import http.server
+import json
+import threading
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import axe_core_python
+import pytest
+
+from tests.book.browser import Browser
+from tools import exercises, notebooks, terms
+
+pytestmark = pytest.mark.slow
+
+AXE = (Path(axe_core_python.__file__).parent / 'axe.min.js').read_text()
+# No style sheet is looked up again, which takes ten seconds a page.
+BARRIERS = """new Promise((then) => {
+        const still = document.createElement('style');          // what fades in would be too pale
+        still.textContent = '* { animation: none !important; transition: none !important; }';
+        document.head.append(still);
+        document.querySelectorAll('details').forEach((d) => { d.open = true; });
+        setTimeout(then, 50); })
+    .then(() => axe.run(%s, {preload: false, resultTypes: ['violations'],
+        runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']}))
+    .then((r) => r.violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 120))]))"""
+WHOLE = BARRIERS % 'document'
+# What takes long and is alike everywhere is judged on some: colours of code, formulas, side bars, rows.
+SAMPLE = BARRIERS % """{exclude: [['.highlight pre'], ['.katex'], ['.bd-sidebar-primary'],
+    ['.bd-sidebar-secondary'], ['.d2l-ledger tr:nth-child(n + 5)']]}"""
+LOADED = """document.fonts.ready.then(() => [location.href,
+    ...performance.getEntriesByType('resource').map((e) => e.name)])"""
+ON_A_PHONE = ('intro.html', 'guesses.html', 'refuted.html', 'chapters/measuring/index.html',
+              'chapters/measuring/measuring_pytorch.html')
+
+
+@pytest.fixture(scope='module')
+def served(html):
+    """The address of the pages, as a server on the web would have them."""
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(('127.0.0.1', 0),
+                                         functools.partial(Quiet, directory=html)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f'http://127.0.0.1:{server.server_port}/'
+        server.shutdown()
+
+
+@pytest.fixture(scope='module')
+def browser(tmp_path_factory):
+    b = Browser(tmp_path_factory.mktemp('profile'))
+    b.socket.settimeout(120)
+    yield b
+    b.close()
+
+
+@functools.cache
+def weight(path):
+    """What a server sends of a file, in bytes: texts are compressed."""
+    data = path.read_bytes()
+    return min(len(data), len(gzip.compress(data)))
+
+
+def test_every_page_is_light_fits_a_phone_and_has_no_barriers(html, pages, served, browser):
+    """At most 1 MB on the first visit, nothing wider than 360 pixels, and no error in the console."""
+    faults = {}
+    for name in sorted(set(pages) - {'index.html'}):         # which only leads to intro.html
+        browser.resize(1280)
+        browser.errors.clear()
+        browser.open(served + name)
+        found = faults[name] = list(browser.errors)
+        loaded = set(browser.run(LOADED))
+        assert len(loaded) > 20 and all(u.startswith((served, 'data:')) for u in loaded)
+        sent = sum(weight(html / unquote(urlsplit(u).path)[1:]) for u in loaded if u.startswith(served))
+        found += [f'{sent:,} bytes'] * (sent > 1_000_000)
+        browser.run(f'{AXE}; 0')
+        found += browser.run(WHOLE if name in ON_A_PHONE else SAMPLE)
+        browser.resize(360)
+        wide = browser.run('document.documentElement.scrollWidth')
+        found += [f'{wide} pixels'] * (wide > 360)
+        if name in ON_A_PHONE:
+            browser.open(served + name)
+            browser.run(f'{AXE}; 0')
+            found += browser.run(WHOLE)
+    assert not {name: found for name, found in faults.items() if found}
+
+
+def test_axe_sees_a_barrier(served, browser):
+    browser.resize(1280)
+    browser.open(f'{served}refuted.html')
+    browser.run(f'{AXE}; document.querySelector("article h1").innerHTML += "<img src=\'x.svg\'>"')
+    assert [v[0] for v in browser.run(WHOLE)] == ['image-alt']
+
+
+@pytest.mark.parametrize('scripts', [True, False])
+def test_the_first_screen_says_what_where_and_how(html, browser, scripts):
+    """Within 1280 × 800 pixels: a surprise, the ledger's line, the command, and four ways to go on."""
+    browser.resize(1280, 800)
+    browser.send('Emulation.setScriptExecutionDisabled', value=not scripts)
+    try:
+        browser.open(html / 'intro.html')
+        bottoms = browser.run("""[...document.querySelectorAll(
+            'article h1, article a[href$="#claim-msr-pt-all"], article .d2l-badge.d2l-not, article pre, '
+            + 'article tbody tr')].slice(0, 8).map((e) => e.getBoundingClientRect().bottom)""")
+        first = browser.run('document.querySelector("article").innerText')
+        cards = browser.run("""[...document.querySelectorAll('article .sd-card')].map((c) => [
+            c.querySelector('a').getAttribute('href'), c.querySelector('img').naturalWidth > 0])""")
+    finally:
+        browser.send('Emulation.setScriptExecutionDisabled', value=False)
+    assert len(bottoms) == 8 and max(bottoms) <= 800
+    for words in ('make book', 'a student', 'an engineer', 'a lecturer', 'a maintainer', 'hold', 'fail'):
+        assert words in first
+    assert cards == [[f'{p}.html', True] for p in notebooks.toc() if p.endswith('/index')]
+
+
+def test_the_search_finds_claims_terms_and_exercises(html, browser):
+    claims = json.loads((html / 'ledger.json').read_text())['claims']
+    asked = {c['id']: f'{c["page"]}.html#claim-{c["id"]}' for c in claims}
+    words = {' '.join(reversed(c['sentence'].split()[-6:])): asked[c['id']] for c in claims}
+    titles = {e.title: f'#{e.label}' for e in exercises.all_exercises()}
+    browser.open(html / 'search.html', '?q=nothing')
+    found = browser.run(f"""Object.fromEntries({json.dumps([*asked, *words, *titles, *terms.terms()])}
+        .map((q) => [q, Search._performSearch(...Search._parseQuery(q)).reverse()
+            .map((r) => `${{r[0]}}.html${{r[2]}}`)]))""")
+    assert not [q for q, place in asked.items() if found[q][0] != place]
+    for q, place in words.items():
+        others = [k for k, p in enumerate(found[q]) if '#claim-' not in p]
+        assert place in found[q][:others[0] if others else None], q         # claims stand first
+    assert not [t for t in terms.terms() if not any('glossary.html#term-' in p for p in found[t][:3])]
+    assert not [t for t, label in titles.items()
+                if not any(p.endswith((label, 'exercises.html')) for p in found[t][:8])]
+
+
+def test_words_of_a_claim_lead_to_it(html, browser):
+    claim = json.loads((html / 'ledger.json').read_text())['claims'][0]
+    browser.open(html / 'intro.html')
+    browser.run(f"""(() => {{ const form = document.querySelector('form.bd-search');
+        form.querySelector('input').value = {json.dumps(claim['sentence'])}; form.submit(); }})()""")
+    first = '#search-results li a'
+    browser._wait(lambda: browser.run(f'document.querySelector("{first}")?.textContent'))
+    browser.run(f'document.querySelector("{first}").click()')
+    shown = browser._wait(lambda: browser.run(f"document.querySelector('#claim-{claim['id']}:target')"
+                                              '?.textContent'))
+    assert claim['sentence'] in shown
