@@ -58,7 +58,8 @@ def line(entries: list[Entry], seconds: float) -> str:
     parts = [f'{counts[v]} {words.get(v, v)}' for v in VERDICTS]
     parts += [f'{sum(len(prose.unclassified(prose.markdown(p))) for p in prose.pages())} unclassified']
     return (f'ledger: {len(entries)} claims: ' + ', '.join(parts) + f'; {seconds:.0f} s; '
-            + (f'{stored} of them stored, not run here; ' if stored else '') + machine.describe())
+            + (f'{stored} of them stored, not run here; ' if stored else '')
+            + machines(entries))
 
 
 def by_kind(entries: list[Entry]) -> str:
