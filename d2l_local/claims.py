@@ -56,6 +56,7 @@ class Claim:
     high: float | None = None
     values: int = 0
     set_aside: int = 0
+    cores: float = 0.0         # how many the program kept busy while a pair or a callable was measured
     seconds: float = 0.0
     machine: str = field(default_factory=machine.describe)
 
@@ -204,7 +205,9 @@ def _measured(kind: str, what: Any, unit: str, needed: list[conditions.Condition
     """The verdict on a ratio or a figure, with its numbers, as fields of a claim."""
     how |= {'above': above, 'below': below, 'watch': lambda: conditions.watch(needed)}
     # what comes as a list was measured before, after the last claim
-    others = conditions.taken() if kind == 'ratio' or callable(what) else _since[0]
+    repeated = kind == 'ratio' or callable(what)
+    others = conditions.taken() if repeated else _since[0]
+    began, own = time.perf_counter(), conditions.own_busy()
     if kind == 'ratio':
         f = timing.ratio(*what, **how)
     elif callable(what):
@@ -212,8 +215,9 @@ def _measured(kind: str, what: Any, unit: str, needed: list[conditions.Condition
     else:
         f = timing.Figure(*timing.interval(list(map(float, what))), len(what))
     disturbed = conditions.too_few_left(others(), machine.cores())
+    cores = (conditions.own_busy() - own) / (time.perf_counter() - began) if repeated else 0.0
     passing = [c.name for c in needed if c.passing]
-    more = {'values': f.values, 'set_aside': f.set_aside}
+    more = {'values': f.values, 'set_aside': f.set_aside, 'cores': round(cores, 2)}
     if f.values < timing.FEWEST:
         return {**more, 'verdict': 'not testable here', 'lacked': passing[0] if passing else NOISE,
                 'passing': True, 'reason': f'too few undisturbed measurements: {f.reason}'}

@@ -21,6 +21,7 @@ from d2l_local import machine
 
 Probe = Callable[[], str]
 FREE = 0.9           # of the cores that are asked for must have been ours, or idle
+LOOK = 0.2           # seconds to look whether they are
 WAIT = 0.5           # seconds between two questions whether a passing condition holds now
 
 
@@ -102,7 +103,7 @@ def _all_busy() -> float:
     return t.user + t.nice + t.system + t.irq + t.softirq + t.steal
 
 
-def _own_busy() -> float:
+def own_busy() -> float:
     """Seconds of processor time of this process and of its children, living and dead."""
     total = sum(os.times()[:4])
     for child in psutil.Process().children(recursive=True):
@@ -123,11 +124,11 @@ def taken() -> Callable[[], float]:
         return lambda: 0.0
     # The first and the last tick may fall outside: a hundredth of a second for each core.
     slack = 0.01 * (os.cpu_count() or 1)
-    began, busy, own = time.monotonic(), _all_busy(), _own_busy()
+    began, busy, own = time.monotonic(), _all_busy(), own_busy()
 
     def since() -> float:
         span = time.monotonic() - began
-        return max(0.0, (_all_busy() - busy) - (_own_busy() - own) - slack) / max(span, 1e-9)
+        return max(0.0, (_all_busy() - busy) - (own_busy() - own) - slack) / max(span, 1e-9)
     return since
 
 
@@ -138,13 +139,28 @@ def too_few_left(others: float, k: int) -> str:
 
 
 def _watch_cores(k: int = 2) -> Probe:
-    """Watch whether ``k`` cores stay free of others: see :func:`taken`; elsewhere by a probe
-    at both ends."""
+    """Watch whether ``k`` cores stay free of others: on Linux see :func:`taken`, and a probe at both
+    ends whether they are cores of their own; elsewhere by the longer probe at both ends."""
     if not sys.platform.startswith('linux'):
         before = machine.no_free_cores(k)
         return lambda: before or machine.no_free_cores(k)
+    before, others = machine.shared_cores(k), taken()
+    return lambda: too_few_left(others(), k) or before or machine.shared_cores(k)
+
+
+def _watch_all() -> Probe:
+    """Watch whether others leave this program the cores that it may use: see :func:`taken`."""
     others = taken()
-    return lambda: too_few_left(others(), k)
+    return lambda: too_few_left(others(), machine.cores())
+
+
+def _all_free() -> str:
+    """Why others do not leave this program its cores now; on Linux by a look of a fifth of a second."""
+    if not sys.platform.startswith('linux'):
+        return machine.no_free_cores(min(2, machine.cores()))
+    end = _watch_all()
+    time.sleep(LOOK)
+    return end()
 
 
 def _gpus() -> int:
@@ -169,7 +185,9 @@ def _permanent(name: str, holds: Callable[[], bool], otherwise: str, system: boo
     condition(name, system)(lambda: '' if holds() else otherwise)
 
 
+# For what a second core is worth; and for threads that wait for each other, wherever they run.
 condition('two free cores', watch=_watch_cores)(machine.no_free_cores)
+condition('free cores', watch=_watch_all)(_all_free)
 _permanent('a GPU', lambda: _gpus() > 0, 'no GPU')
 _permanent('two GPUs', lambda: _gpus() > 1, 'no second GPU')
 _permanent('devices are CPUs', lambda: _gpus() < 2, 'GPUs do the work here')

@@ -12,7 +12,6 @@ The quick part of it runs as tests in ``test_timing.py``.
 """
 
 import argparse
-import contextlib
 import functools
 import hashlib
 import itertools
@@ -33,6 +32,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from d2l_local import machine, timing
+from d2l_local.processes.neighbours import neighbours
 
 CALL = 50e-6           # seconds of one call of the fast variant, about
 LONG = 100             # so many times longer are the calls of section (e)
@@ -42,11 +42,6 @@ BUDGET = {'quiet': 0.6, 'beside 2': 0.9}       # seconds for one trial; the book
 ROWS = ((1.0, 1.3, 'fails', True), (1.3, 1.0, 'holds', True), (1.1, 1.08, 'holds', False),
         (2.0, 1.5, 'holds', True), (10.0, 5.0, 'holds', True))
 VERDICTS = {1: 'holds', -1: 'fails', 0: 'undecided'}
-SPIN = '''import os
-p = os.getppid()
-os.write(1, b'up')
-while os.getppid() == p:
-    for _ in range(10**6): pass'''
 
 
 def busy(units: int) -> Callable[[], None]:
@@ -77,23 +72,6 @@ def least(*functions: Callable[[], None], n: int = 500) -> list[float]:
 def units_per_call(seconds: float = CALL) -> int:
     """Pieces of work that take about ``seconds``; a multiple of ten, so that 1.1 is exact."""
     return max(10, 10 * round(seconds / (least(busy(100), n=300)[0] / 100) / 10))
-
-
-@contextlib.contextmanager
-def neighbours(n: int) -> Iterator[list[subprocess.Popen]]:
-    """``n`` processes that do nothing but compute, ended with the block (or with this process)."""
-    group: list[subprocess.Popen] = []
-    try:
-        for _ in range(n):
-            group.append(subprocess.Popen([sys.executable, '-S', '-c', SPIN], stdout=subprocess.PIPE))
-        for p in group:
-            p.stdout.read(2)        # it has begun
-        yield group
-    finally:
-        for p in group:
-            p.kill()
-        for p in group:
-            p.communicate()
 
 
 @dataclass

@@ -230,7 +230,8 @@ def judge(found: list[dict], m: dict, stored: list[Ledger]) -> Judgement:
     Red are: a failure where this kind of machine did not record one; a verdict lost for a permanent
     reason that this kind, or for a reason of the system any machine alike, did not have; more verdicts
     lost to a passing condition than its allowance; on a new kind of machine, more failures than
-    one in fifty.
+    one in fifty. On a new kind, a passing condition that held for no claim, while no other was short, is
+    what this machine lacks: two processors that are halves of one core are never two free cores.
     """
     said, testable = Judgement(), 0
     same = [led for led in stored if led.kind == kind(m)]
@@ -264,13 +265,21 @@ def judge(found: list[dict], m: dict, stored: list[Ledger]) -> Judgement:
     if len(new_failures) > FINDINGS * testable:
         said.red.append(f'{len(new_failures)} of {testable} testable claims fail on this kind of '
                         f'machine, and one in {1 / FINDINGS:.0f} may')
+    too_many = {}
     for name, which in lost.items():
         said.open += [f'{name}: {w}' for w in which]
         of = needing.get(name, 0)
         allowed = max(1, int(OPEN_SHARE.get(name, OTHERS_OPEN) * of))
         if len(which) > allowed:
-            said.red.append(f'{len(which)} of {of} claims that need {name!r} have no verdict, and at '
-                            f'most {allowed} may: run again on a quieter machine')
+            too_many[name] = (f'{len(which)} of {of} claims that need {name!r} have no verdict, and at '
+                              f'most {allowed} may: run again on a quieter machine')
+    for name, text in too_many.items():
+        never = not any(name in c['needs'] and c['verdict'] in ('holds', 'fails') for c in found)
+        if never and not same and len(too_many) == 1:
+            said.open.append(f'{name} held for no claim, and nothing else disturbed: this machine does '
+                             'not seem to have it')
+        else:
+            said.red.append(text)
     return said
 
 

@@ -75,6 +75,17 @@ def test_shape(name):
 
 
 @each
+def test_what_keeps_all_cores_busy_says_that_they_must_be_free(name):
+    """Where one core is taken, threads that meet wait for it: two variants are no longer compared."""
+    for o in outputs(name):
+        c = o.get('metadata', {}).get(METADATA_KEY, {})
+        if c.get('kind') == 'ratio' and c.get('cores'):
+            there = int(re.search(r', (\d+) cores,', c['machine'])[1])
+            free = {'free cores', 'two free cores'} & set(c['needs'])
+            assert free or c['cores'] <= 0.8 * there, c['id']
+
+
+@each
 def test_cells_are_compared(name):
     ignored = [c for c in code(name) if re.search(r'NBVAL_(IGNORE|SKIP)|PYTEST_VALIDATE', c.source)
                or 'nbval' in ' '.join(c.metadata.get('tags', []))]

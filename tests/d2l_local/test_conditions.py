@@ -10,8 +10,8 @@ import pytest
 
 from d2l_local import conditions, machine
 from d2l_local.conditions import Condition
+from d2l_local.processes.neighbours import neighbours
 from hardware_lab import devices, memory  # noqa: F401  (their conditions are known then)
-from tests.instrument import neighbours
 
 linux = pytest.mark.skipif(not sys.platform.startswith('linux'), reason='the accounting of Linux')
 
@@ -76,8 +76,30 @@ def test_the_accounting(monkeypatch, all_busy, own_busy, seconds, free):
     monkeypatch.setattr(conditions.os, 'cpu_count', lambda: 2)
     monkeypatch.setattr(conditions.time, 'monotonic', lambda: next(now))
     monkeypatch.setattr(conditions, '_all_busy', lambda: next(busy))
-    monkeypatch.setattr(conditions, '_own_busy', lambda: next(own))
+    monkeypatch.setattr(conditions, 'own_busy', lambda: next(own))
+    monkeypatch.setattr(machine, 'shared_cores', lambda k: '')
     assert (conditions._watch_cores()() == '') == free
+
+
+@pytest.mark.parametrize(('answers', 'reason'), [
+    (['', ''], ''), (['shared', ''], 'shared'), (['', 'shared'], 'shared')])
+def test_cores_that_are_shared_are_not_free(monkeypatch, answers, reason):
+    """Even if nobody took them, by a probe at both ends."""
+    monkeypatch.setattr(sys, 'platform', 'linux')
+    monkeypatch.setattr(conditions, 'taken', lambda: lambda: 0.0)
+    monkeypatch.setattr(machine, 'shared_cores', lambda k: answers.pop(0))
+    assert conditions._watch_cores()() == reason
+
+
+@linux
+@pytest.mark.parametrize(('others', 'free'), [(0.1, True), (1.9, False)])
+def test_free_cores_are_those_that_this_program_may_use(monkeypatch, others, free):
+    monkeypatch.setattr(conditions, 'taken', lambda: lambda: others)
+    monkeypatch.setattr(conditions.os, 'cpu_count', lambda: 4)
+    monkeypatch.setattr(machine, 'cores', lambda: 4)
+    condition = conditions.known['free cores']
+    assert condition.passing
+    assert (condition.probe() == '') == free and (condition.watch()() == '') == free
 
 
 @linux
@@ -86,7 +108,7 @@ def test_the_accounting(monkeypatch, all_busy, own_busy, seconds, free):
 def test_busy_neighbours_are_seen(monkeypatch):
     """As many as there are cores: whatever else the machine does, none is free."""
     # they are this process's children, whose work would count as its own
-    monkeypatch.setattr(conditions, '_own_busy', lambda: sum(os.times()[:2]))
+    monkeypatch.setattr(conditions, 'own_busy', lambda: sum(os.times()[:2]))
     with neighbours(machine.cores()):
         for _ in range(5):
             end = conditions._watch_cores(machine.cores())
@@ -99,16 +121,16 @@ def test_busy_neighbours_are_seen(monkeypatch):
 def test_own_work_is_known():
     """Of this thread, and of a child while it lives and after its end."""
     import multiprocessing
-    before = conditions._own_busy()
+    before = conditions.own_busy()
     end = time.thread_time() + 0.2
     while time.thread_time() < end:
         hashlib.sha256(bytes(10 ** 6)).digest()
-    assert 0.15 < conditions._own_busy() - before
+    assert 0.15 < conditions.own_busy() - before
     child = multiprocessing.get_context('spawn').Process(target=sum, args=(range(2 * 10 ** 7),))
-    before = conditions._own_busy()
+    before = conditions.own_busy()
     child.start()
     child.join()
-    assert conditions._own_busy() - before > 0.1
+    assert conditions.own_busy() - before > 0.1
 
 
 def test_elsewhere_a_probe_at_both_ends(monkeypatch):

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import matplotlib
@@ -234,6 +235,20 @@ def test_free_cores(monkeypatch):
     assert 'free cores: 1 threads do' in machine.no_free_cores(1, enough=1e6)
     monkeypatch.setattr(machine, 'cores', lambda: 1)
     assert machine.no_free_cores(2) == 'no 2 free cores: this machine has 1'
+
+
+@pytest.mark.parametrize(('longer', 'reason'), [(1.0, ''), (1.4, ''), (1.8, '1.8 times as long')])
+def test_halves_of_a_core_are_known_by_their_arithmetic(monkeypatch, longer, reason):
+    """By a clock on which each thread of two needs so many times as long as the main one."""
+    now = threading.local()
+
+    def clock():
+        now.t = getattr(now, 't', 0) + (1 if threading.current_thread() is threading.main_thread()
+                                        else longer)
+        return now.t
+    monkeypatch.setattr(machine.time, 'thread_time', clock)
+    found = machine.shared_cores(2)
+    assert (reason in found) and bool(found) == bool(reason)
 
 
 def test_a_child_process():

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from d2l_local import timing
-from tests.instrument import busy, neighbours, simulate, simulated, units_per_call
+from d2l_local.processes.neighbours import neighbours
+from tests.instrument import busy, simulate, simulated, units_per_call
 
 pytestmark = pytest.mark.alone
 UNITS = units_per_call(70e-6)
@@ -285,14 +286,6 @@ def test_the_readers_random_numbers_stay_as_they_are():
     found = [random.random()]
     timing.ratio(int, int, budget=0.01)
     assert (*found, random.random()) == expected
-
-
-@pytest.mark.parametrize('n', [0, 2])
-def test_neighbours_are_ended(n):
-    with pytest.raises(KeyError), neighbours(n) as group:
-        assert len(group) == n and all(p.poll() is None for p in group)
-        raise KeyError
-    assert all(p.poll() is not None for p in group)
 
 
 def test_an_interrupt_leaves_the_garbage_collector_on():

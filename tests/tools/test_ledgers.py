@@ -101,6 +101,22 @@ def test_verdicts_lost_to_noise_count_against_an_allowance(lacked):
         assert len(said.open) == lost and bool(said.red) == red, (lost, said.red)
 
 
+@pytest.mark.parametrize(('machine', 'once', 'noise', 'red'), [
+    (OTHER, 0, 0, 0), (HERE, 0, 0, 1), (OTHER, 1, 0, 1), (OTHER, 0, 30, 2)])
+def test_what_a_new_kind_of_machine_never_has_is_no_noise(machine, once, noise, red):
+    """Unless it held once, this kind is known to have it, or the machine was disturbed in other ways."""
+    lacked, needs = 'two free cores', ['two free cores']
+    old = [*many(100), *(claim(f'f-{i}', needs=needs) for i in range(30))]
+    new = copy.deepcopy(old)
+    for c in new[100 + once:]:
+        c |= {'verdict': 'not testable here', 'lacked': lacked, 'passing': True, 'reason': 'shared'}
+    for c in new[:noise]:
+        c |= {'verdict': 'undecided', 'lacked': claiming.NOISE, 'passing': True}
+    said = ledgers.judge(new, machine, [ledger(old)])
+    assert len(said.red) == red, said.red
+    assert ('does not seem to have it' in said.open[-1]) != bool(red)
+
+
 def test_a_verdict_that_was_never_there_is_not_lost_to_noise():
     old = many(20, verdict='undecided', lacked=claiming.NOISE)
     said = ledgers.judge(many(20, verdict='undecided', lacked=claiming.NOISE), HERE, [ledger(old)])
@@ -114,7 +130,7 @@ def stored():
     return found
 
 
-YOUNGER = {'tr-pt-fresh'}      # claims of older pages that wait for a new ledger of some machine
+YOUNGER = {'msr-pt-taken', 'tr-pt-fresh'}      # claims of older pages that wait for a new ledger
 
 
 def test_the_stored_ledgers_are_of_this_book():
