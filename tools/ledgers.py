@@ -274,7 +274,8 @@ def judge(found: list[dict], m: dict, stored: list[Ledger]) -> Judgement:
             too_many[name] = (f'{len(which)} of {of} claims that need {name!r} have no verdict, and at '
                               f'most {allowed} may: run again on a quieter machine')
     for name, text in too_many.items():
-        never = not any(name in c['needs'] and c['verdict'] in ('holds', 'fails') for c in found)
+        never = _passes(name) and name != claiming.DISTURBED and not any(
+            name in c['needs'] and c['verdict'] in ('holds', 'fails') for c in found)
         if never and not same and len(too_many) == 1:
             said.open.append(f'{name} held for no claim, and nothing else disturbed: this machine does '
                              'not seem to have it')

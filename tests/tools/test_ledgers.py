@@ -117,6 +117,12 @@ def test_what_a_new_kind_of_machine_never_has_is_no_noise(machine, once, noise, 
     assert ('does not seem to have it' in said.open[-1]) != bool(red)
 
 
+@pytest.mark.parametrize('lacked', [claiming.NOISE, claiming.DISTURBED])
+def test_noise_is_red_on_a_new_kind_of_machine_too(lacked):
+    new = many(50, verdict='undecided', lacked=lacked)
+    assert ledgers.judge(new, OTHER, []).red
+
+
 def test_a_verdict_that_was_never_there_is_not_lost_to_noise():
     old = many(20, verdict='undecided', lacked=claiming.NOISE)
     said = ledgers.judge(many(20, verdict='undecided', lacked=claiming.NOISE), HERE, [ledger(old)])
