@@ -36,7 +36,7 @@ def workers(loaders, load, step, batches):
 
 LIVE = {
     'pipeline': Figure(
-        'Cost model: a barrier in each round, or one at the end', pipeline,
+        'A barrier in each round, or one at the end', pipeline,
         (Input('t1', 't1: issue an operation (a pause)', 'ms', 0.001, 100, 0.8, measured=Derived(
             lambda seconds: 0.8 * seconds / 10.8, (FREE,))),
          Input('t2', 't2: compute it', 'ms', 0.001, 100, 1, measured=Derived(
@@ -53,7 +53,7 @@ LIVE = {
             ('barriers: front end', 'back', 'end'), ('one barrier: front end', 'ahead', 'ahead_end'),
             ('one barrier: back end', 'begin', 'ready'), ('one barrier: front end', 'out', 'out_end'))),
     'workers': Figure(
-        'Cost model: an epoch, and the workers that load its batches', workers,
+        'An epoch, and the workers that load its batches', workers,
         (Input('loaders', 'Workers', '', 0, 16, 2, log=False, whole=True),
          Input('load', 'Loading a batch', 'ms', 0.1, 1000, 60),
          Input('step', 'A training step', 'ms', 0.1, 1000, 30,

@@ -29,7 +29,7 @@ def devices(k, operations, path, one):
 
 LIVE = {
     'overlap': Figure(
-        'Cost model: copy one piece while the next is computed', overlap,
+        'Copy one piece while the next is computed', overlap,
         (Input('pieces', 'Pieces', '', 1, 40, 6, log=False, whole=True),
          Input('compute', 'Computing everything', 'ms', 0.1, 10_000, 100,
                measured=Printed(MX, r'\ncompute: +')),
@@ -42,7 +42,7 @@ LIVE = {
          'No number of pieces gets below {best}.',),
         count='pieces', lanes=(('device', 'start', 'ready'), ('bus', 'begin', 'sent'))),
     'devices': Figure(
-        'Cost model: devices against the longest path', devices,
+        'Devices against the longest path', devices,
         (Input('k', 'Devices', '', 1, 16, 2, log=False, whole=True),
          Input('operations', 'Operations', '', 1, 1000, 10, whole=True),
          Input('path', 'of which on the longest path', '', 1, 1000, 6, whole=True),

@@ -59,7 +59,7 @@ LIVE = {
          'disk.',),
         log_y=True),
     'stairs': Figure(
-        'Cost model: a random read, by the size of what it reads in', stairs,
+        'A random read, by the size of what it reads in', stairs,
         (Input('size', 'Working set', 'KiB', 4, 1_048_576, 16),
          Input('c1', 'First cache', 'KiB', 8, 1024, 32,
                measured=Printed(PAGE, r'caches, reported[^\n]*L1 ')),
@@ -79,7 +79,7 @@ LIVE = {
         points=(Point('64 MB', 65_536, row('64 MB memory reference')),
                 Point('256 MB', 262_144, MEMORY))),
     'sharing': Figure(
-        'Cost model: how seldom must a shared line be written?', sharing,
+        'How seldom must a shared line be written?', sharing,
         (Input('steps', 'Steps between two writes', '', 1, 1000, 1, whole=True),
          Input('own', 'A step in a line of its own', 'ns', 0.1, 100, 1.5),
          Input('factor', 'A write to a shared line takes, against that', '×', 1, 100, 3,

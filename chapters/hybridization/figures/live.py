@@ -30,7 +30,7 @@ def width(units, batch, call, gain, rate, bandwidth):
 
 LIVE = {
     'break_even': Figure(
-        'Cost model: when is compiling repaid?', break_even,
+        'When is compiling repaid?', break_even,
         (Input('calls', 'Calls', '', 1, 10_000_000, 1000, whole=True),
          Input('first', 'The first call, with compiling', 's', 0.01, 1000, 5, measured=FIRST),
          Input('eager', 'An eager call', 'µs', 1, 1_000_000, 200, measured=Derived(
@@ -42,7 +42,7 @@ LIVE = {
           'none': 'Compiling is never repaid: its calls take no less.'}),
         over='calls', rows=(1, 10, 100, 1000, 10_000, 100_000, 1_000_000), log_y=True),
     'width': Figure(
-        'Cost model: how wide is wide enough?', width,
+        'How wide is wide enough?', width,
         (Input('units', 'Units of a layer', '', 8, 8192, 16, whole=True),
          Input('batch', 'Examples', '', 1, 1024, 1, whole=True),
          Input('call', 'A call of a layer', 'µs', 1, 1000, 100, measured=Derived(

@@ -29,7 +29,7 @@ def segments(parts, blocks, inside, given, slow):
 
 LIVE = {
     'fits': Figure(
-        'Cost model: the peak of a training step', fits,
+        'The peak of a training step', fits,
         (Input('k', 'Examples in a batch', '', 1, 4096, 64, whole=True),
          Input('parameters', 'Parameters', 'million', 0.001, 100_000, 11.172),
          Input('number', 'Weights and activations', start=4, choices=(('float32', 4), ('16 bits', 2))),
@@ -53,7 +53,7 @@ LIVE = {
                  'all of this machine': {
                      'card': Printed('hardware/hardware', r'\nmemory +measured: ')}}),
     'segments': Figure(
-        'Cost model: checkpoints, few or many', segments,
+        'Checkpoints, few or many', segments,
         (Input('parts', 'Parts with a checkpoint', '', 1, 96, 8, log=False, whole=True),
          Input('blocks', 'Blocks of the network', '', 1, 1000, 96, whole=True),
          Input('inside', 'Kept inside a block', 'MB', 0.01, 10_000, 2.626),

@@ -4,7 +4,7 @@ from tools.live import Figure, Input, Output, Printed
 
 
 def scaling(k, parameters, work, batch, shared, speed, bandwidth, latency, messages, even, overlap):
-    """One step of data-parallel training on ``k`` devices, in seconds (cost model).
+    """One step of data-parallel training on ``k`` devices, in seconds.
 
     Args:
         parameters: float32 numbers to add up.
@@ -34,7 +34,7 @@ def stages(pieces, k, work, extra):
 
 LIVE = {
     'scaling': Figure(
-        'Cost model: a step of data-parallel training', scaling,
+        'A step of data-parallel training', scaling,
         (Input('k', 'Devices', '', 1, 64, 8, whole=True),
          Input('parameters', 'Parameters', 'million', 0.001, 100_000, 11.172),
          Input('work', 'Forward pass of one example', 'GFLOP', 0.0001, 100_000, 0.9116),
@@ -64,7 +64,7 @@ LIVE = {
                  'PCIe': {'bandwidth': 12, 'latency': 20},
                  '1 Gbit Ethernet': {'bandwidth': 0.125, 'latency': 100}}),
     'stages': Figure(
-        'Cost model: a pipeline, its stages and the pieces of the batch', stages,
+        'A pipeline, its stages and the pieces of the batch', stages,
         (Input('pieces', 'Pieces of the batch', '', 1, 64, 4, log=False, whole=True),
          Input('k', 'Stages', '', 1, 64, 4, whole=True),
          Input('work', 'The whole step on one device', 'ms', 1, 100_000, 100),

@@ -8,7 +8,7 @@ PT, MX = 'parameter_servers/parameter_servers_pytorch', 'parameter_servers/param
 
 
 def aggregation(k, size, gpu, cpu):
-    """Seconds to add up the arrays of ``k`` GPUs and hand out the sum (cost model).
+    """Seconds to add up the arrays of ``k`` GPUs and hand out the sum.
 
     Args:
         size: bytes of an array.
@@ -47,7 +47,7 @@ def seen(m, n):
 
 LIVE = {
     'aggregation': Figure(
-        'Cost model: adding up the arrays of several GPUs', aggregation,
+        'Adding up the arrays of several GPUs', aggregation,
         (Input('k', 'GPUs', '', 2, 64, 4, whole=True),
          Input('size', 'Array', 'MB', 0.001, 100_000, 160),
          Input('gpu', 'Link of a GPU, each way', 'GB/s', 0.01, 1000, 16),
@@ -60,7 +60,7 @@ LIVE = {
                  'NVSwitch of H100': {'gpu': 450, 'cpu': 63},
                  '10 Gbit Ethernet': {'gpu': 1.25, 'cpu': 1.25}}),
     'ways': Figure(
-        'Cost model: star, ring or tree?', ways,
+        'Star, ring or tree?', ways,
         (Input('size', 'Array', 'KB', 0.1, 1_000_000, 100),
          Input('m', 'Members', '', 2, 64, 8, whole=True),
          Input('latency', 'Latency α of a message', 'ms', 0.001, 100, 1,
@@ -74,7 +74,7 @@ LIVE = {
         over='size', rows=(0.1, 1, 10, 100, 1000, 10_000, 100_000, 1_000_000),
         drawn=('star', 'ring', 'tree'), log_y=True),
     'servers': Figure(
-        'Cost model: servers against workers', servers,
+        'Servers against workers', servers,
         (Input('n', 'Servers', '', 1, 16, 1, log=False, whole=True),
          Input('m', 'Workers', '', 1, 64, 4, whole=True),
          Input('pair', 'One worker and one server take', 'ms', 0.1, 10_000, 134,

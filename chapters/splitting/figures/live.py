@@ -51,7 +51,7 @@ def bubble(m, p, step):
 
 LIVE = {
     'plan': Figure(
-        'Cost model: which split, where?', plan,
+        'Which split, where?', plan,
         (Input('rows', 'Tokens in a step', '', 1, 10_000_000, 65_536, whole=True),
          Input('n', 'Parameters', 'million', 1, 1_000_000, 7000),
          Input('layers', 'Layers', '', 1, 200, 32, log=False, whole=True),
@@ -76,7 +76,7 @@ LIVE = {
         presets={'cards with NVLink, 400 Gbit/s': {'inside': 450, 'between': 50},
                  'cards on PCIe 4.0, 10 Gbit/s': {'inside': 32, 'between': 1.25}}),
     'bubble': Figure(
-        'Cost model: the bubble of a pipeline', bubble,
+        'The bubble of a pipeline', bubble,
         (Input('m', 'Micro-batches', '', 1, 128, 8, whole=True),
          Input('p', 'Stages', '', 1, 64, 4, log=False, whole=True),
          Input('step', 'A step without gaps', 'ms', 1, 100_000, 1000)),

@@ -42,7 +42,7 @@ def operations(context, d, layers, vocabulary):
 
 LIVE = {
     'users': Figure(
-        'Cost model: how many users, how fast, for how much', served,
+        'How many users, how fast, for how much', served,
         (Input('users', 'Users who want an answer', '', 1, 1024, 16, whole=True),
          Input('parameters', 'Parameters', 'million', 0.1, 1_000_000, 8000),
          Input('number', 'A weight takes', start=2, choices=(
@@ -76,7 +76,7 @@ LIVE = {
                      'bandwidth': Printed('measuring/regimes_pytorch', r'memory: +'),
                      'peak': Printed('measuring/regimes_pytorch', r'arithmetic: +'), 'price': 0.1}}),
     'queue': Figure(
-        'Cost model: a queue before the slots', waiting,
+        'A queue before the slots', waiting,
         (Input('load', 'Load', '%', 1, 98, 75, log=False, whole=True),
          Input('slots', 'Slots', '', 1, 256, 8, whole=True),
          Input('tokens', 'Tokens of an answer', '', 1, 10_000, 100),
@@ -93,7 +93,7 @@ LIVE = {
         over='load', rows=(10, 30, 50, 70, 80, 90, 95, 98), drawn=('tail', 'mean', 'service'),
         presets={'one slot': {'slots': 1}, '8 slots': {'slots': 8}, '64 slots': {'slots': 64}}),
     'context': Figure(
-        'Cost model: operations of a training step, for each token', operations,
+        'Operations of a training step, for each token', operations,
         (Input('context', 'Tokens of the context', '', 16, 1_000_000, 1024, whole=True),
          Input('d', 'Width', '', 16, 32_768, 768, whole=True),
          Input('layers', 'Layers', '', 1, 200, 12, log=False, whole=True),
