@@ -2,7 +2,7 @@
 
 A condition is *permanent* (this machine has a C++ compiler or it has none) or *passing* (two cores
 are free, or just now they are not). Permanent ones are asked once, before anything is measured.
-Passing ones are asked before, and watched while each stretch of samples is taken; a stretch during
+Passing ones are asked before, and watched while each window of samples is taken; a window during
 which one did not hold is set aside, whatever it showed. No condition is ever asked because a claim
 did not hold. Knows no framework; what a probe needs, it imports itself.
 """
@@ -97,10 +97,24 @@ def watch(needed: Iterable[Condition]) -> Callable[[], tuple[Condition, str] | N
     return lambda: next(iter([(c, why) for c, finish in begun if (why := finish())]), None)
 
 
-def _all_busy() -> float:
-    """Seconds that all processors spent at work, or were kept from it by other machines."""
-    t = psutil.cpu_times()
-    return t.user + t.nice + t.system + t.irq + t.softirq + t.steal
+def _all_busy(cores: set[int]) -> float:
+    """Seconds that these cores spent at work, or were kept from it by other machines."""
+    return _busy(Path('/proc/stat').read_text(), cores) / os.sysconf('SC_CLK_TCK')
+
+
+def _busy(stat: str, cores: set[int]) -> int:
+    """Ticks of the clock that cores were busy, from the text of /proc/stat.
+
+    psutil gives the lines without their numbers, and a core that is switched off has none. Where a
+    container renumbers its cores, those of all lines together are meant.
+    """
+    ticks = {}
+    for line in stat.splitlines():
+        if line.startswith('cpu'):
+            name, user, nice, system, _, _, irq, softirq, steal, *_ = line.split()
+            ticks[name] = sum(map(int, (user, nice, system, irq, softirq, steal)))
+    own = [f'cpu{i}' for i in cores]
+    return sum(map(ticks.get, own)) if ticks.keys() >= set(own) else ticks['cpu']
 
 
 def own_busy() -> float:
@@ -117,24 +131,28 @@ def own_busy() -> float:
 def taken() -> Callable[[], float]:
     """Begin to count what others take; the result says how many cores' worth they took since then.
 
-    On Linux by the kernel's own accounting: what other programs computed, and what the host took away
-    (steal time). Elsewhere 0, for nobody knows.
+    On Linux by the kernel's own accounting of the cores on which this process may run: what other
+    programs computed there, and what the host took away (steal time). Elsewhere 0, for nobody knows.
     """
     if not sys.platform.startswith('linux'):
         return lambda: 0.0
     # The first and the last tick may fall outside: a hundredth of a second for each core.
-    slack = 0.01 * (os.cpu_count() or 1)
-    began, busy, own = time.monotonic(), _all_busy(), own_busy()
+    cores = machine.own_cores()
+    slack = 0.01 * len(cores)
+    began, busy, own = time.monotonic(), _all_busy(cores), own_busy()
 
     def since() -> float:
         span = time.monotonic() - began
-        return max(0.0, (_all_busy() - busy) - (own_busy() - own) - slack) / max(span, 1e-9)
+        return max(0.0, (_all_busy(cores) - busy) - (own_busy() - own) - slack) / max(span, 1e-9)
     return since
 
 
 def too_few_left(others: float, k: int) -> str:
-    """Why ``k`` cores are not free where others take so many; empty if nine tenths of them are."""
-    cores = os.cpu_count() or 1
+    """Why ``k`` cores are not free where others take so many of those on which this process may run;
+    empty if nine tenths of ``k`` are, and its quota of time is good for them."""
+    cores, quota = len(machine.own_cores()), machine.quota()
+    if quota < FREE * k:
+        return f'this program is granted the time of {quota:.1f} cores'
     return '' if cores - others >= FREE * k else f'other work took {others:.1f} of {cores} cores'
 
 

@@ -44,11 +44,70 @@ def _linux_processor(cpuinfo: str) -> str:
     return f'{name or platform.machine()} {named}'.strip()
 
 
-def cores() -> int:
-    """The number of logical cores that this process may use."""
+def own_cores() -> set[int]:
+    """Numbers of the logical cores on which this process may run; others may run there as well."""
     if hasattr(os, 'sched_getaffinity'):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def quota() -> float:
+    """How many cores' worth of time the system grants this process; infinite without a limit.
+
+    Containers are given less than the whole computer in this way: they see all its cores and may
+    run on each of them, but the kernel stops what runs when the time of each tenth of a second is
+    used up.
+    """
+    try:
+        return _group_quota(Path('/proc/self/cgroup').read_text(), Path('/sys/fs/cgroup'))
+    except OSError:             # another system than Linux
+        return math.inf
+
+
+def _group_quota(membership: str, root: Path) -> float:
+    """The least of the quotas of a process's control groups and of all groups around them.
+
+    Source: Linux kernel documentation, *Control Group v2*, cpu.max; *CFS Bandwidth Control* for v1.
+
+    Args:
+        membership: the text of /proc/<pid>/cgroup. In a container its paths may be those of the
+            host, which do not exist here; the container's own group is then the root itself.
+        root: where control groups are mounted.
+    """
+    least = math.inf
+    for line in membership.splitlines():
+        _, controllers, path = line.split(':', 2)
+        if not controllers:                                 # version 2
+            tops = [root]
+        elif 'cpu' in controllers.split(','):               # version 1
+            tops = [root / controllers, root / 'cpu']
+        else:
+            continue
+        inner = Path(path.lstrip('/'))
+        for top in tops:
+            for group in (inner, *inner.parents):
+                least = min(least, _quota_of(top / group))
+    return least
+
+
+def _quota_of(group: Path) -> float:
+    """Cores' worth of time that the folder of a control group names; infinite if it names none."""
+    for names in (('cpu.max',), ('cpu.cfs_quota_us', 'cpu.cfs_period_us')):
+        try:
+            granted, period = ' '.join((group / name).read_text() for name in names).split()
+            if granted not in ('max', '-1'):
+                return int(granted) / int(period)
+        except (OSError, ValueError):
+            pass                # no such file, or none that the documentation knows
+    return math.inf
+
+
+def cores() -> int:
+    """The number of logical cores that this process can keep busy, whole ones; at least 1.
+
+    Not more than it may run on, and not more than its quota of time is good for.
+    """
+    return max(1, int(min(len(own_cores()), quota())))
 
 
 def memory() -> int:
@@ -117,7 +176,7 @@ def no_free_cores(k: int = 2, enough: float = 0.9) -> str:
             hashlib.sha256(data).digest()
 
     if cores() < k:
-        return f'no {k} free cores: this machine has {cores()}'
+        return f'no {k} free cores: this program may use {cores()}'
     with ThreadPoolExecutor(k) as pool:
         list(pool.map(work, range(k)))
         begin = time.perf_counter()
@@ -214,3 +273,20 @@ def describe() -> str:
     m = machine()
     gpu = ', '.join(m['gpus']) or 'no GPU'
     return f"{m['processor']}, {m['cores']} cores, {m['memory_gib']} GiB, {gpu}, {m['system']}"
+
+
+@functools.cache
+def kind() -> dict:
+    """What kind of machine this is, as far as results may depend on it.
+
+    ``vectors`` names the widest vector instructions that the system admits to, ``virtual`` whether a
+    hypervisor runs below it; None where the system does not tell.
+    """
+    m, flags = machine(), set()
+    if Path('/proc/cpuinfo').exists():
+        flags = {word for line in Path('/proc/cpuinfo').read_text().splitlines()
+                 if line.startswith(('flags', 'Features')) for word in line.split()}
+    known = (('avx512f', 'AVX-512'), ('avx2', 'AVX2'), ('asimd', 'NEON'))
+    vectors = next((name for flag, name in known if flag in flags), 'none' if flags else None)
+    return {**{k: m[k] for k in ('processor', 'cores', 'gpus', 'system')}, 'vectors': vectors,
+            'virtual': 'hypervisor' in flags if flags and 'asimd' not in flags else None}

@@ -35,6 +35,7 @@ except ImportError as e:
 from mxnet import npx
 
 from d2l_local import claims, timing
+from d2l_local.claims import count, estimate, verify
 from d2l_local.mxnet_training import (
     Residual,
     accuracy,
@@ -51,11 +52,11 @@ from d2l_local.plotting import set_figsize as set_figsize  # as d2l; the book do
 from d2l_local.predictions import predict
 from d2l_local.timing import Accumulator, measured, overlap
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'devices',
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'compare', 'count', 'devices', 'estimate',
            'evaluate_accuracy_gpu', 'evaluate_accuracy_gpus', 'load_data', 'load_data_fashion_mnist',
            'measure', 'measured', 'num_gpus', 'overlap', 'plot', 'predict', 'profile', 'put', 'ratio',
            'resnet18', 'set_axes', 'sgd', 'split_batch', 'synchronize', 'timeline', 'try_all_gpus',
-           'try_gpu', 'use_svg_display']
+           'try_gpu', 'use_svg_display', 'verify']
 
 npx.set_np()     # every cell of the book computes with MXNet's NumPy-compatible arrays, as d2l's do
 
@@ -64,6 +65,11 @@ Timer = functools.partial(timing.Timer, sync=npx.waitall)
 Benchmark = functools.partial(timing.Benchmark, sync=npx.waitall)
 measure = functools.partial(timing.measure, sync=npx.waitall)
 ratio = functools.partial(timing.ratio, sync=npx.waitall)
+
+
+def compare(id: str, **how: Any) -> claims.Claim:
+    """:func:`d2l_local.claims.compare` with the engine drained before each clock stops."""
+    return claims.compare(id, **{'sync': npx.waitall, **how})
 
 
 def claim(id: str, sentence: str, what: Any, **how: Any) -> claims.Claim:

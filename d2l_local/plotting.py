@@ -20,6 +20,8 @@ import numpy as np
 from d2l_local.timing import Event
 
 COLOURS = ('#1f5fa8', '#c2410c', '#2e7d32', '#7b3fa0', '#616161', '#0f766e', '#a16207', '#be185d')
+# Of curves, by default: neighbours differ by marker and line style too, not by colour alone.
+FORMATS = ('o-', 's--', '^-.', 'D:', 'v-', 'P--', 'X-.', '*:')
 STYLE = {
     'axes.grid': True, 'grid.color': '#dddddd', 'axes.axisbelow': True,
     'axes.spines.top': False, 'axes.spines.right': False,
@@ -73,13 +75,13 @@ def plot(X: Any, Y: Any = None, xlabel: str | None = None, ylabel: str | None = 
          figsize: tuple[float, float] = (5, 3), axes=None):
     """Draw curves of ``Y`` over ``X``, or of ``X`` over its index (d2l's ``plot``).
 
-    ``X`` and ``Y`` are one sequence of numbers, or one for each curve. Returns the axes, so that a
-    cell can add to them (d2l returns None).
+    ``X`` and ``Y`` are one sequence of numbers, or one for each curve; ``fmts`` are Matplotlib's
+    formats of the curves, in turn. Returns the axes, so that a cell can add to them (d2l returns None).
     """
     set_figsize(figsize)
     axes = axes or plt.gca()
     axes.cla()
-    for x, y, fmt in zip(*_curves(X, Y), itertools.cycle(fmts or ('o-',)), strict=False):
+    for x, y, fmt in zip(*_curves(X, Y), itertools.cycle(fmts or FORMATS), strict=False):
         axes.plot(x, y, fmt, markersize=4)
     set_axes(axes, xlabel, ylabel, xlim, ylim, xscale, yscale, legend)
     return axes

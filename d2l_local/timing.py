@@ -35,11 +35,11 @@ def seconds_of(variable: str, default: float) -> float:
 
 
 CLOCKS = {'wall': time.perf_counter, 'thread': time.thread_time}
-STRETCHES = 10         # parts, one after the other in time, whose medians make the interval
-FEWEST = 7             # single measurements that make one where they are long: 98.4% (binomial law)
-SPAN = seconds_of('D2L_SPAN', 4)   # measured before any verdict, for "holds" as for "fails"
-GROWTH = 1.5           # the next look comes after so many times as long
-BETWEEN = 1.05         # no interval is narrower than 5% to each side: runs of a program differ so much
+WINDOWS = 10           # stretches of time, one after the other, whose medians make the interval
+DROPPED = 2            # of twenty windows, so many at each end do not count
+FEWEST = 7             # single measurements that make an interval where each is long: 98.4%
+SPAN = seconds_of('D2L_SPAN', 4)   # seconds that ten windows last together
+MARGIN = 1.05          # so far beyond the bound the interval must lie: what 5% decides, nobody should
 SAMPLE = 0.0005        # shorter than the slice of time after which a busy neighbour gets the core,
 SYNC_SAMPLE = 0.005    # but long against the filling and draining of a queue that ``sync`` waits for
 WARM = 0.05            # seconds for warming up
@@ -185,8 +185,9 @@ def show_figure(x: float) -> str:
 class Figure:
     """A figure that was measured repeatedly: its value, and an interval that covers it.
 
-    ``values`` is how many measurements there were, ``set_aside`` how many stretches of time did not
-    count because a condition did not hold meanwhile, and ``reason`` the last one's reason.
+    ``values`` is how many measurements there were, in how many ``windows``; ``set_aside`` how many
+    windows did not count because a condition did not hold meanwhile, and ``reason`` the last one's
+    reason.
     """
 
     unit: ClassVar[str] = ''
@@ -197,6 +198,7 @@ class Figure:
     seconds: float = 0.0
     set_aside: int = 0
     reason: str = ''
+    windows: int = 0
 
     @property
     def steady(self) -> bool:
@@ -246,16 +248,6 @@ def measured(x: float, unit: str = '', form: str = '') -> str:
     return f'≈{text}{"" if unit in ("×", "%", "") else " "}{unit}'
 
 
-def _dependence(x: np.ndarray) -> float:
-    """The factor by which the dependence of neighbouring values widens an interval; at least 1."""
-    d = x - x.mean()
-    if not d.any():
-        return 1.0
-    r = float((d[1:] * d[:-1]).sum() / (d * d).sum())
-    r = min(max(r + (1 + 3 * r) / len(x), 0.0), 0.9)      # few values show less than there is
-    return math.sqrt((1 + r) / (1 - r))
-
-
 def _range(values: list[float], parts: int, choose: Callable = np.median) -> tuple[float, float]:
     """The least and the greatest of what ``choose`` makes of each part of the values."""
     found = [float(choose(p)) for p in np.array_split(values, min(parts, len(values)))]
@@ -265,32 +257,33 @@ def _range(values: list[float], parts: int, choose: Callable = np.median) -> tup
 def interval(values: list[float]) -> tuple[float, float, float]:
     """Median of measurements in the order in which they were taken, and an interval around it.
 
-    The measurements are cut into ten stretches of time; the interval goes from the least to the
-    greatest of the stretches' medians, and at least 5% to each side. Within a stretch they may depend
-    on each other: only the stretches must be long against what lasts. Ten independent stretches
-    miss the median in 2 of 2^10 cases, seven in 2 of 2^7; with fewer than seven values the interval
-    is unbounded. Where a stretch has fewer than five values, neighbours in different stretches may
-    depend on each other: the interval is widened by the square root of (1 + r) / (1 - r), with the
-    correlation r that neighbouring values show.
+    The measurements are cut into ten windows; the interval goes from the least to the greatest of the
+    windows' medians (see :func:`between`). With fewer than ten values each is a window of its own, and
+    with fewer than seven the interval is unbounded.
+    """
+    value = float(np.median(values)) if len(values) else math.nan
+    if len(values) < FEWEST:
+        return value, -math.inf, math.inf
+    medians = [float(np.median(p)) for p in np.array_split(values, min(WINDOWS, len(values)))]
+    return value, *between(medians, value)
+
+
+def between(medians: list[float], value: float) -> tuple[float, float]:
+    """The interval that the medians of windows give for the median of what was measured.
+
+    Up to ten windows: from the least to the greatest. Twenty: from the third least to the third
+    greatest. If the windows are independent, it misses the median in 2 of 2^10 cases, or in 422 of
+    2^20. Measurements *within* a window may depend on each other; only what lasts as long as a window
+    makes the windows dependent. ``value`` is inside in any case.
 
     Sources: non-overlapping batches, Schmeiser (1982), *Batch size effects in the analysis of
     simulation output*; the interval between order statistics, Conover, *Practical Nonparametric
     Statistics*, 3rd ed., section 3.2; repetition where it varies, Kalibera and Jones (2013),
     *Rigorous benchmarking in reasonable time*.
     """
-    value = float(np.median(values)) if len(values) else math.nan
-    if len(values) < FEWEST:
-        return value, -math.inf, math.inf
-    low, high = _range(values, STRETCHES)
-    low, high = min(low, value), max(high, value)
-    if len(values) < 5 * STRETCHES:
-        wider = _dependence(np.asarray(values, float))
-        if low > 0:         # by factors: a ratio's interval does not reach below zero
-            low, high = value * (low / value) ** wider, value * (high / value) ** wider
-        else:
-            low, high = value - wider * (value - low), value + wider * (high - value)
-    between = abs(value) * (BETWEEN - 1)
-    return value, min(low, value - between), max(high, value + between)
+    drop = DROPPED if len(medians) >= 2 * WINDOWS else 0
+    low, high = sorted(medians)[drop], sorted(medians)[-1 - drop]
+    return min(low, value), max(high, value)
 
 
 @contextlib.contextmanager
@@ -417,7 +410,7 @@ def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, cloc
     times: list[float] = []
     began = time.perf_counter()
     with _no_gc():
-        while len(times) < STRETCHES or time.perf_counter() < began + budget:
+        while len(times) < WINDOWS or time.perf_counter() < began + budget:
             times += _round([f], calls, sync, now)
     return Time(*interval(times), len(times), time.perf_counter() - began)
 
@@ -513,6 +506,24 @@ def check_agreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> N
                            'if they are meant to differ.')
 
 
+def amount(result: Any) -> float:
+    """How much a variant did: the number that it returns, or how many elements its arrays have."""
+    if isinstance(result, int | float | np.number):
+        return float(result)
+    return float(sum(x.size for x in arrays(result)))
+
+
+def check_work(results: dict[str, Any], work: float | tuple[float, float]) -> None:
+    """Raise :class:`VariantError` unless each variant did as much as is said of it."""
+    expected = work if isinstance(work, tuple) else (work, work)
+    for (name, result), wanted in zip(results.items(), expected, strict=True):
+        if (did := amount(result)) != wanted:
+            raise VariantError(
+                f'the variant {name!r} did {did:g} and not {wanted:g}, which is its work: with work=…, a '
+                'variant returns how much it did (bytes, examples, products) or its results, whose '
+                'elements are counted')
+
+
 def _call(what: str, f: Callable[[], Any]) -> Any:
     try:
         return f()
@@ -527,37 +538,39 @@ def _no_watch() -> Callable[[], None]:
 
 def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above: float | None,
                    below: float | None, budget: float, watch: Callable) -> tuple[list, Figure]:
-    """Take measurements until their interval lies on one side of the bound, or the budget ends.
+    """Take measurements in ten windows of time; in ten more, once, if these do not decide.
 
-    The looks come after :data:`SPAN` seconds of good measurements (or the budget, if that is
-    shorter) and at least :data:`FEWEST` of them, then each time after 1.5 times as long; "holds"
-    and "fails" take the same evidence. Between two looks measurements are taken in stretches of a
-    tenth of the span; each is watched, and one during which a condition did not hold is set aside.
+    A window lasts a tenth of :data:`SPAN` (or of the budget, if that is shorter), and holds one
+    measurement at least. Each is watched; one during which a condition did not hold is set aside,
+    whatever it showed. If more windows are set aside than count, there is no figure: nothing is
+    concluded from less than half of the time. "Holds" and "fails" take the same evidence.
 
     Returns:
         The measurements that count, and the figure.
     """
-    good, spent, aside, reason = [], 0.0, 0, ''
-    look, start = min(SPAN, budget), time.perf_counter()
+    windows: list[list] = []
+    aside, reason, start = 0, '', time.perf_counter()
+    length = min(SPAN, budget) / WINDOWS
     with _no_gc():
-        while True:
-            end, began, stretch = watch(), time.perf_counter(), []
-            while not stretch or time.perf_counter() - began < look / STRETCHES:
-                stretch.append(take())
-            lasted, found = time.perf_counter() - began, end()
-            if found:
-                aside, reason = aside + 1, found[1]
-            else:
-                good, spent = good + stretch, spent + lasted
-            over = time.perf_counter() - start >= budget
-            # what waits in vain for quiet ends with the budget; what is slow may finish its seven
-            done = over and (len(good) >= FEWEST or found)
-            if done or (spent >= 0.99 * look and len(good) >= FEWEST):
-                value, low, high = interval([read(x) for x in good])
-                look *= GROWTH
-                if done or bound_side(low, high, above, below):
-                    return good, Figure(value, low, high, len(good), time.perf_counter() - start,
-                                        aside, reason)
+        for look in (WINDOWS, 2 * WINDOWS):
+            while len(windows) < look and aside <= look:
+                end, began, window = watch(), time.perf_counter(), []
+                while not window or time.perf_counter() - began < 0.99 * length:
+                    window.append(take())
+                if found := end():
+                    aside, reason = aside + 1, found[1]
+                else:
+                    windows.append(window)
+            values = [read(x) for window in windows for x in window]
+            medians = [float(np.median([read(x) for x in window])) for window in windows]
+            value = float(np.median(values)) if values else math.nan
+            whole = len(windows) == look
+            low, high = between(medians, value) if whole else (-math.inf, math.inf)
+            figure = Figure(value, low, high, len(values), time.perf_counter() - start, aside, reason,
+                            len(windows))
+            if not whole or (above is None and below is None) or decided(low, high, above, below):
+                break
+    return [x for window in windows for x in window], figure
 
 
 def repeat(f: Callable[[], float], *, above: float | None = None, below: float | None = None,
@@ -582,31 +595,39 @@ def repeat(f: Callable[[], float], *, above: float | None = None, below: float |
 def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | None = None,
           below: float | None = None, sync: Callable[[], Any] | None = None, clock: str = 'wall',
           agree: bool = True, budget: float = 6.0, sample: float | None = None,
-          watch: Callable = _no_watch) -> Ratio:
+          watch: Callable = _no_watch, work: float | tuple[float, float] | None = None,
+          names: tuple[str, str] = ('slow', 'fast')) -> Ratio:
     """How many times the time of ``fast`` a call of ``slow`` takes, as a paired ratio.
 
     The two variants run in turn, in random order, each sample long enough for the clock
-    and as long as the other's, so that what disturbs the machine hits both. Sampling stops
-    when the interval lies on one side of the bound, or when the budget ends. Without a bound it
-    spends the whole budget.
+    and as long as the other's, so that what disturbs the machine hits both. They are taken in ten
+    windows of time, and in ten more if these leave the bound undecided.
 
     Args:
         slow, fast: called without arguments.
         above, below: the bound on the ratio; at most one of them.
         sync, clock, sample: as for :func:`measure`.
         agree: require that both return the same numbers.
-        budget: seconds to spend at most, warm-up aside; at least seven pairs all the same.
+        budget: seconds for ten windows, if that is less than :data:`SPAN`; warm-up aside, and at
+            least ten pairs all the same.
         watch: begins to watch whatever must hold meanwhile; what it returns ends the watch and says
             what did not hold, or None (see :func:`d2l_local.conditions.watch`).
+        work: what the two variants do where they return different things: how many bytes, examples
+            or products, for both or for each. They return it, or arrays of so many elements.
+        names: of the variants, for errors.
 
     Raises:
-        VariantError: a variant raised, or the variants compute different numbers.
+        VariantError: a variant raised, the variants compute different numbers, or one of them did not
+            do its work.
         ValueError: see :func:`measure`.
     """
     now, sample = _clock(clock, sample, sync)
-    results = _call("the variant 'slow'", slow), _call("the variant 'fast'", fast)
-    if agree:
-        check_agreement(*results)
+    results = {name: _call(f'the variant {name!r}', f)
+               for name, f in zip(names, (slow, fast), strict=True)}
+    if work is not None:
+        check_work(results, work)
+    elif agree:
+        check_agreement(*results.values())
     del results
     calls = _calibrate([slow, fast], sync, now, sample)
     pairs, f = _until_decided(lambda: _round([slow, fast], calls, sync, now), lambda p: p[0] / p[1],
@@ -621,4 +642,13 @@ def bound_side(low: float, high: float, above: float | None, below: float | None
         return (low > above) - (high < above)
     if below is not None:
         return (high < below) - (low > below)
+    return 0
+
+
+def decided(low: float, high: float, above: float | None, below: float | None) -> int:
+    """As :func:`bound_side`, but the whole interval must lie 5% beyond the bound, on either side."""
+    if above is not None:
+        return (low > above * MARGIN) - (high < above / MARGIN)
+    if below is not None:
+        return (high < below / MARGIN) - (low > below * MARGIN)
     return 0

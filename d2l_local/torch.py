@@ -13,6 +13,7 @@ except ImportError as e:
                       '"make book" does, or read the MXNet notebooks.') from e
 
 from d2l_local import claims, timing
+from d2l_local.claims import count, estimate, verify
 from d2l_local.plotting import Animator, plot, set_axes, timeline, use_svg_display
 from d2l_local.plotting import set_figsize as set_figsize  # as d2l; the book does not need it
 from d2l_local.predictions import predict
@@ -30,16 +31,18 @@ from d2l_local.torch_training import (
 )
 from d2l_local.virtual import VirtualDevice, put
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'devices',
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'compare',
+           'count', 'devices', 'estimate',
            'evaluate_accuracy_gpu', 'load_data', 'load_data_fashion_mnist', 'measure', 'measured',
            'num_gpus', 'overlap', 'plot', 'predict', 'profile', 'put', 'ranks', 'ratio', 'resnet18',
            'set_axes', 'sgd', 'split_batch', 'synchronize', 'timeline', 'try_all_gpus', 'try_gpu',
-           'use_svg_display']
+           'use_svg_display', 'verify']
 
 
 def synchronize(device: torch.device | VirtualDevice | None = None) -> None:
     """Wait until a device has finished what was queued on it; without one, until all have.
 
+    All are the GPUs, and the virtual devices that :func:`devices` has given.
     ``torch.cuda.synchronize()`` waits for the current GPU alone. On the CPU nothing is queued.
     """
     if device is None:
@@ -56,6 +59,8 @@ def synchronize(device: torch.device | VirtualDevice | None = None) -> None:
 
 
 _virtual: list[VirtualDevice] = []
+if hasattr(os, 'register_at_fork'):     # a fork has none of their threads, and would wait for ever
+    os.register_at_fork(after_in_child=_virtual.clear)
 
 
 def devices(k: int) -> list[torch.device | VirtualDevice]:
@@ -109,19 +114,48 @@ def _profile_gpus(work: Callable[[], Any], on: Sequence[torch.device]) -> list[t
     return [e for e in events if e.lane in ('front end', *map(str, on))]
 
 
-_sync = synchronize if torch.cuda.is_available() or torch.backends.mps.is_available() else None
+_gpu = torch.cuda.is_available() or torch.backends.mps.is_available()
+
+
+def _drain() -> Callable[[], None] | None:
+    """What waits until every device has finished what was queued; None where nothing queues.
+
+    Asked for each measurement: there are virtual devices from the first call of :func:`devices` on,
+    and where there are none, no clock need wait, and samples may be short.
+    """
+    return synchronize if _gpu or _virtual else None
+
+
+def _drain_now() -> None:
+    """Wait until every device has finished, where there is one that queues."""
+    if drain := _drain():
+        drain()
+
+
+def _drained(measuring: Callable) -> Callable:
+    """A function of :mod:`timing` with every device drained before each clock stops; or with the
+    ``sync`` that a call gives, None included."""
+    @functools.wraps(measuring)
+    def with_sync(*args: Any, **how: Any) -> Any:
+        return measuring(*args, **{'sync': _drain(), **how})
+    return with_sync
+
 
 # The clock stops only when the devices have finished what was queued.
-Timer = functools.partial(timing.Timer, sync=_sync)
-Benchmark = functools.partial(timing.Benchmark, sync=_sync)
-measure = functools.partial(timing.measure, sync=_sync)
-ratio = functools.partial(timing.ratio, sync=_sync)
+Timer = functools.partial(timing.Timer, sync=_drain_now)
+Benchmark = functools.partial(timing.Benchmark, sync=_drain_now)
+measure, ratio = _drained(timing.measure), _drained(timing.ratio)
+
+
+def compare(id: str, **how: Any) -> claims.Claim:
+    """:func:`d2l_local.claims.compare` with every device drained before each clock stops."""
+    return claims.compare(id, **{'sync': _drain(), **how})
 
 
 def claim(id: str, sentence: str, what: Any, **how: Any) -> claims.Claim:
     """:func:`d2l_local.claims.claim` with every device drained before each clock stops."""
     if isinstance(what, tuple):
-        how.setdefault('sync', _sync)
+        how.setdefault('sync', _drain())
     return claims.claim(id, sentence, what, **how)
 
 

@@ -88,7 +88,7 @@ class Cluster(cluster.Group):
         for m in ranked:
             m.name, m.state = f'{m.name.split()[0]} {pickle.loads(m.answer)}', 'idle'
         self.members.clear()
-        self.members |= {m.name: m for m in (scheduler, *sorted(ranked, key=lambda m: m.name))}
+        self.members |= {m.name: m for m in (scheduler, *sorted(ranked, key=_kind_and_rank))}
 
     @property
     def callers(self) -> list[Member]:
@@ -123,6 +123,12 @@ class Cluster(cluster.Group):
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         """Send a signal to a member: by default the one that ends it at once."""
         os.kill(self.members[name].pid, number)
+
+
+def _kind_and_rank(m: Member) -> tuple[str, int]:
+    """By this, worker 10 comes after worker 2."""
+    kind, rank = m.name.split()
+    return kind, int(rank)
 
 
 def run(function: str | Callable, workers: int, servers: int, *args: Any, timeout: float = 60.0,

@@ -54,13 +54,13 @@ class Ranks(cluster.Group):
         self.port = port or cluster.free_port()
         self._all_late = (f'all ranks have waited too long for somebody else: there are {k} ranks, and '
                           f"WORLD_SIZE is {variables.get('WORLD_SIZE', k)}")
-        shared = {'WORLD_SIZE': str(k), 'LOCAL_WORLD_SIZE': '1' if network else str(k),
+        # hosts of a network are this computer too: as far as its GPUs go, all ranks are local
+        shared = {'WORLD_SIZE': str(k), 'LOCAL_WORLD_SIZE': str(k),
                   'MASTER_ADDR': network.addresses[0] if network else cluster.HOST,
                   'MASTER_PORT': str(self.port)}
         with self._all_or_none():
             for i in range(k):
-                own = {'RANK': str(i), 'LOCAL_RANK': '0' if network else str(i)}
-                self.add(f'rank {i}', {**shared, **own}, i, separate=True)
+                self.add(f'rank {i}', {**shared, 'RANK': str(i), 'LOCAL_RANK': str(i)}, i, separate=True)
 
     def wait(self, timeout: float = 120.0) -> list:
         """As in every group. What ranks print is printed here when all are done, rank by rank."""
@@ -76,15 +76,17 @@ def ranks(k: int, patience: float = 10.0, port: int | None = None,
           network: links.Network | None = None, **variables: str) -> Ranks:
     """Start ``k`` ranks that have joined one process group; ``run`` calls a function in all.
 
-    With a GPU for each of at least two ranks, a rank has one and they talk by NCCL. Else they
-    compute on the CPU, share its cores evenly, and talk by Gloo on the loopback interface.
-    A group of one rank is the honest baseline: it has all the cores.
+    With a GPU for each of at least two ranks, a rank has one and they talk by NCCL. Else, and
+    always in a ``network``, they compute on the CPU, share its cores evenly, and talk by Gloo, on the
+    loopback interface or over the links. A group of one rank is the honest baseline: it has all the
+    cores.
 
     Args:
         patience: seconds that a rank waits for the others in a collective operation, and at the
             start, before it raises.
         port, variables: as for :class:`Ranks`.
-        network: as for :class:`Ranks`. What a rank sends goes over its host's link.
+        network: as for :class:`Ranks`. What a rank sends goes over its host's link. GPUs stay unused
+            then: NCCL would send from one to the other inside this computer, past the links.
 
     Raises:
         cluster.ClusterError: see there.
@@ -94,7 +96,7 @@ def ranks(k: int, patience: float = 10.0, port: int | None = None,
     if interface:
         variables = {'GLOO_SOCKET_IFNAME': interface, **variables}
     group = Ranks(k, f'{__name__}:prepare', port, network, **variables)
-    group.run(join, patience, max(1, machine.cores() // k), timeout=patience + 50)
+    group.run(join, patience, max(1, machine.cores() // k), bool(network), timeout=patience + 50)
     return group
 
 
@@ -123,14 +125,17 @@ def prepare() -> None:
             importlib.import_module(name)
 
 
-def join(patience: float, threads: int) -> None:
-    """Called in each rank: take a device or a share of the cores, and join the group."""
+def join(patience: float, threads: int, emulated: bool = False) -> None:
+    """Called in each rank: take a device or a share of the cores, and join the group.
+
+    With ``emulated`` links it takes no GPU: only what Gloo sends goes over them.
+    """
     import torch
     from torch import distributed as dist
     torch.set_num_threads(threads)
     here, first = int(os.environ['LOCAL_WORLD_SIZE']), os.environ['RANK'] == '0'
     backend = 'gloo'
-    if torch.cuda.device_count() >= max(2, here):
+    if not emulated and torch.cuda.device_count() >= max(2, here):
         torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
         backend = 'cpu:gloo,cuda:nccl'
     late, n = datetime.timedelta(seconds=patience), int(os.environ['WORLD_SIZE'])
