@@ -11,7 +11,7 @@ help:
 	@echo "make check     style, rules and the quick unit tests: an answer in a minute or two"
 	@echo "make test      unit tests, rules for notebooks, every notebook re-run and compared"
 	@echo "make profile   the slowest cells and tests of the last make test"
-	@echo "make lab       open the chapters in JupyterLab"
+	@echo "make lab       open the chapters in JupyterLab; ARGS='--port 9999 --no-browser' are options of it"
 	@echo "make exercises write notebooks to solve the exercises in, with a check of each answer"
 	@echo "make refresh   re-run notebooks and store their outputs; NB=path for one,"
 	@echo "               ALL=1 to store also what differs only in times and images"
@@ -26,7 +26,7 @@ book: ; @$(FRONT) book $(TOPIC)
 check: ; @$(FRONT) check
 profile: ; @$(FRONT) profile
 test: ; @$(FRONT) test
-lab: ; @$(FRONT) lab
+lab: ; @$(FRONT) lab $(ARGS)
 exercises: ; @$(FRONT) exercises
 refresh: ; @$(FRONT) refresh $(NB) $(if $(ALL),--all-outputs)
 ledger: ; @$(FRONT) ledger

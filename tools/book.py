@@ -3,18 +3,22 @@
     python -m tools.book [TOPIC …] [--stored]
 
 A topic's pages are replaced as soon as its notebooks have run. What ran is kept, and runs again
-only if its code, the helpers that it imports, or the machine changed.
+only if its code, the helpers, the settings or the machine changed.
 """
 
 import argparse
+import re
 import shutil
 import sys
+import textwrap
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import filelock
 import nbformat
 
+from d2l_local.claims import MEASURED, Claim
 from tools import ledgers, notebooks, pages
 from tools.notebooks import FRAMEWORKS, ROOT
 from tools.pages import BUILD
@@ -31,11 +35,35 @@ def topic(path: Path) -> str:
     return path.parent.name
 
 
-def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> str:
+def without(found: Iterable[Claim]) -> list[str]:
+    """The lines on a run's results that fail, and on those without a verdict: what was measured, or why.
+
+    Failures come first. Results whose reasons are the same, but for numbers in them, share a line.
+    """
+    lines: list[str] = []
+    groups: dict[tuple[str, str], list[Claim]] = {}
+    for c in found:
+        if c.verdict == 'fails':
+            lines.append(f'fails: {c.id}: {c.figure or "not so"}; tested: {c.bound}')
+        elif c.verdict not in ('holds', MEASURED):
+            reason = re.sub(r'(?<![\w.])\d[\d.,]*(?!\w)', '…', c.reason)
+            groups.setdefault((c.verdict, reason), []).append(c)
+    for (verdict, reason), group in groups.items():
+        if len(group) == 1:
+            lines.append(f'{verdict}: {group[0].id}: {group[0].reason}')
+            continue
+        same = len({c.reason for c in group}) == 1
+        lines.append(f'{len(group)} {verdict}: {group[0].reason if same else reason}')
+        lines += textwrap.wrap(', '.join(c.id for c in group), 100, initial_indent='    ',
+                               subsequent_indent='    ', break_on_hyphens=False)
+    return lines
+
+
+def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> tuple[str, list[str]]:
     """Make the pages, measure what is not measured yet, and make the pages of each topic anew.
 
     Returns:
-        The ledger's line.
+        The ledger's line, and lines on what was measured here and does not hold.
     """
     source, index = BUILD / ('src-stored' if stored else 'src'), html / 'index.html'
     shown, old = {}, set()
@@ -54,20 +82,32 @@ def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> str
         print(f'Read on: {len(todo)} notebooks are measured now, and the pages of each topic are '
               'replaced when it is done.\nCtrl-C keeps what was measured; make book goes on from there.',
               flush=True)
-    began, failures = time.perf_counter(), []
+    began, failures = time.perf_counter(), {}
     for i, path in enumerate(todo):
         try:
             shown[path] = notebooks.keep(path, f'[{i + 1}/{len(todo)}{left(began, i, len(todo))}] ')
             old.remove(path)
         except notebooks.CellFailed as e:
-            failures.append(str(e))
+            failures[path] = str(e)
         if [topic(p) for p in todo[i:i + 2]] != [topic(path)] * 2:       # the last of its topic
             summary = pages.make(shown, old, source, html)
-            print(f'{html / topic_index(path)}  measured here', flush=True)
+            print(f'{html / topic_index(path)}  {became(path, todo, failures)}', flush=True)
+    lines = without(c for p in paths if p not in old for c in ledgers.claims_of(shown[p]))
     if failures:
-        sys.exit('\n\n'.join(failures) + '\n\nThe pages of these notebooks show stored outputs: mend '
-                 'the cells above.')
-    return summary
+        print('\n'.join(lines))
+        sys.exit('\n\n'.join(failures.values()) + '\n\nThe pages of these notebooks show stored '
+                 'outputs: mend the cells above.')
+    return summary, lines
+
+
+def became(path: Path, todo: list[Path], failed: Iterable[Path]) -> str:
+    """What became of the notebooks of this one's topic."""
+    mine = [p for p in todo if topic(p) == topic(path)]
+    bad = [p.stem for p in mine if p in failed]
+    if not bad:
+        return 'measured here'
+    some = f'{len(mine) - len(bad)} of {len(mine)} notebooks measured here, '
+    return some * (len(bad) < len(mine)) + f'FAILED: {", ".join(bad)}'
 
 
 def topic_index(path: Path) -> Path:
@@ -88,8 +128,9 @@ def main() -> None:
     BUILD.mkdir(exist_ok=True)
     with filelock.FileLock(BUILD / ('stored.lock' if args.stored else 'book.lock'), timeout=0):
         began = time.perf_counter()
-        summary = build(paths, args.topic, args.stored, args.to.resolve())
-    print(f'{args.to.resolve() / "index.html"}\n{time.perf_counter() - began:.0f} s\n{summary}')
+        summary, lines = build(paths, args.topic, args.stored, args.to.resolve())
+    print(f'{args.to.resolve() / "index.html"}\n{time.perf_counter() - began:.0f} s')
+    print(*lines, summary, sep='\n')
     if not args.stored:
         for name in FRAMEWORKS:
             if reason := notebooks.missing(name):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 from d2l_local import machine
+from tools import quoting
 from tools.notebooks import ROOT
 
 BESIDE = ['-n', str(machine.cores()), '--dist', 'loadfile', '--no-loadscope-reorder']      # pytest-xdist
@@ -31,10 +32,12 @@ def check(quick: bool, args: list[str]) -> int:
     style = subprocess.run([sys.executable, '-m', 'ruff', 'check', '--quiet', '.'], cwd=ROOT).returncode
     if quick:
         tests = pytest('-m', 'not slow', *(args or BESIDE), 'tests')
+        old, n = quoting.waiting()
+        print(f'{old} of {n} results are still made by the older call')
     elif args:
         tests = pytest(*NBVAL, *args)
     else:
-        tests = pytest('-m', 'not alone', *BESIDE, 'tests') or pytest('-m', 'alone', *NBVAL)
+        tests = pytest('-m', 'not alone', *BESIDE, 'tests') or pytest('-m', 'alone', '--whole-book', *NBVAL)
     if style:
         print('style: ruff found the above')
     return style or tests

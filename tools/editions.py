@@ -17,27 +17,46 @@ import sys
 import tempfile
 import zipfile
 from datetime import date
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import bs4
-import docutils.nodes
 import nbformat
 import yaml
-from latex2mathml import converter
 
-from tools import notebooks, pages, prose
+from tools import markup, notebooks, pages
+from tools import text as texts
 from tools.notebooks import ROOT
 
-COPIED = ('chapters', 'd2l_local', 'tools', 'ledgers', 'tests/sanitize.cfg')
+COPIED = ('chapters', 'd2l_local', 'tools', 'ledgers', 'tests/sanitize.cfg', '_config.yml', '_toc.yml',
+          'references.bib', 'Makefile', 'pyproject.toml', 'requirements.txt', 'requirements-gpu.txt',
+          'LICENSE', 'LICENSE-text', '.gitignore')      # and the pages
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'chrome', 'microsoft-edge')
 LEFT_OUT = ('__pycache__', '.ipynb_checkpoints', '*_solutions_*', 'guesses.json*')
-SOLUTION = re.compile(r'^(`{3,})\{solution\}.*?^\1[^\S\n]*\n+', re.MULTILINE | re.DOTALL)
+SOLUTION = re.compile(r'^(`{3,})\{solution\}.*?^\1[^\S\n]*\n+', re.MULTILINE | re.DOTALL)      # in a page
 LINK = re.compile(r'\[((?:[^\]`]|`[^`]*`)+)\]\(([^)\s]+)\)')
 WITH = re.compile(r'^(\d+\. .*),\s+with\s+\[?solutions\b.*(?:\n[ ]+.*)*', re.MULTILINE)
 BELOW = re.compile(r'\banswers? (folded )?below\b|\bfolded answers\b|^Their solutions\b')
 SAYS = '\n\nThis is the edition for a class: its exercises have no solutions.\n'
+ABSENT = ('check', 'test', 'profile', 'mutants', 'student')     # targets of make that need what is absent
+README = '''# Computational Performance of Deep Learning: the edition for a class
+
+The exercises of this edition have no solutions. Open `html/intro.html` to read; its outputs are those
+of another machine. With `make` and Python 3.11, or [uv](https://docs.astral.sh/uv/), which brings it,
+you measure your own:
+
+- `make book` installs into `.venv` (the first time about 2 GB), measures your machine topic by topic,
+  and makes pages in `_build/html`. `make book TOPIC=asynchrony` measures one topic.
+- `make lab` opens the notebooks in JupyterLab.
+- `make exercises` writes notebooks with a stub for each exercise to `exercises/`, with a check of each
+  answer. What is there is yours and never overwritten.
+- `make epub` and `make pdf` make one file of the pages (the PDF needs Chromium or Chrome).
+- `make clean` removes what was built; `make help` lists the other commands.
+
+How the book is made and how to add to it is in the complete edition. Code: MIT, see [LICENSE](LICENSE).
+Text and figures: Creative Commons Attribution 4.0, see [LICENSE-text](LICENSE-text).
+'''
 
 
 # The edition for a class.
@@ -59,13 +78,15 @@ def without_solutions(text: str, claims: set[str]) -> str:
     Args:
         claims: those of the pages that are left out.
     """
-    text = WITH.sub(r'\1', SOLUTION.sub('', text))
+    text = WITH.sub(r'\1', SOLUTION.sub('', re.sub(rf'{markup.SOLUTION.pattern}\n*', '', text)))
     parts = [re.split(r'(?<=[.?!])\s+(?=[A-Z])', p) for p in text.split('\n\n')]
     kept = [p if not any(map(told, p)) else [s for s in p if not told(s)] for p in parts]
     text = '\n\n'.join(' '.join(p) if p != old else raw for p, old, raw in
                        zip(kept, parts, text.split('\n\n'), strict=True) if p)
-    return LINK.sub(lambda m: m[1] if '_solutions_' in m[2] or m[2].removeprefix('#claim-') in claims
-                    else m[0], text)
+    def replace(m: re.Match) -> str:
+        id = m[2].removeprefix('#').removeprefix('claim-').partition(':')[0]
+        return m[1] if '_solutions_' in m[2] or id in claims else m[0]
+    return LINK.sub(replace, text)
 
 
 def without_pages(node: object) -> object:
@@ -88,14 +109,37 @@ def without_rows(table: str, claims: set[str]) -> str:
     return out.getvalue()
 
 
+def of_the_book() -> list[Path]:
+    """The files of the book that the edition for a class starts from, and nothing that lies beside them.
+
+    Pages and notebooks are those of ``_toc.yml``.
+    """
+    listed = {ROOT / page for page in notebooks.toc()}
+    found = [p.with_suffix('.md') for p in listed if p.parent == ROOT]
+    for path in (ROOT / name for name in COPIED):
+        found += path.rglob('*') if path.is_dir() else [path]
+    return [p for p in found if p.is_file() and (p.suffix not in ('.md', '.ipynb')
+                                                 or p.with_suffix('') in listed)
+            and not any(fnmatch(part, pattern) for part in p.relative_to(ROOT).parts
+                        for pattern in LEFT_OUT)]
+
+
+def without_targets(makefile: str) -> str:
+    """A Makefile without the targets that need what the edition has not, and without their help."""
+    names = '|'.join(ABSENT)
+    text = re.sub(rf'(?m)^(?:\t@echo "make (?:{names})\b|(?:{names}):).*\n', '', makefile)
+    return re.sub(r'(?m)^[\w. ]+:(?!=).*', lambda rule: re.sub(rf' (?:{names})(?=[ :]|$)', '', rule[0]), text)
+
+
 def student(to: Path) -> None:
     """Make a copy of the book that has no solutions: notebooks that run, and pages in ``html``."""
-    claims = {c.id for p in solutions() for c in prose.claim_calls(p)}
-    for name in (*COPIED, *(p.name for p in ROOT.iterdir() if p.is_file())):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-        (to / name).parent.mkdir(parents=True, exist_ok=True)
-        copy(ROOT / name, to / name, **({'ignore': shutil.ignore_patterns(*LEFT_OUT)}
-                                        if (ROOT / name).is_dir() else {}))
+    claims = {c.id for p in solutions() for c in texts.calls(p)}
+    for path in of_the_book():
+        copy = to / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, copy)
+    (to / 'README.md').write_text(README)
+    (to / 'Makefile').write_text(without_targets((to / 'Makefile').read_text()))
     toc = to / '_toc.yml'
     toc.write_text(yaml.safe_dump(without_pages(yaml.safe_load(toc.read_text())), sort_keys=False))
     for path in (*to.glob('*.md'), *to.rglob('chapters/**/*.md')):
@@ -122,21 +166,6 @@ def student(to: Path) -> None:
 
 
 # The editions for a reader: one file each.
-
-def setup(app: Any) -> None:
-    """As an extension of Sphinx: mathematics as MathML, which readers of EPUB know without a script."""
-    def inline(self: Any, node: Any) -> None:
-        self.body.append(converter.convert(node.astext()))
-        raise docutils.nodes.SkipNode
-
-    def block(self: Any, node: Any) -> None:
-        ids = f' id="{node["ids"][0]}"' if node['ids'] else ''
-        number = f'<span class="eqno">({node["number"]})</span>' if node['number'] else ''
-        formula = converter.convert(node.astext(), display='block')
-        self.body.append(f'<div class="math"{ids}>{formula}{number}</div>')
-        raise docutils.nodes.SkipNode
-    app.add_html_math_renderer('mathml', (inline, None), (block, None))
-
 
 def tidy(page: str, name: str, files: set[str]) -> str:
     """A page as the standard of EPUB wants it: well-formed, no script, all links inside the file."""
@@ -170,11 +199,10 @@ def epub(to: Path) -> None:
     source, paths = to / 'source', notebooks.notebooks()
     pages.prepare({p: nbformat.read(p, as_version=4) for p in paths}, set(paths), source)
     config = yaml.safe_load((source / '_config.yml').read_text())
-    config['sphinx']['extra_extensions'] += ['tools.editions']
     config['sphinx']['config'] |= {
         'project': config['title'], 'version': date.today().isoformat(), 'language': 'en',
         'epub_basename': 'book', 'epub_show_urls': 'no', 'epub_tocscope': 'includehidden',
-        'html_math_renderer': 'mathml', 'html_js_files': []}
+        'html_js_files': []}
     (source / '_config.yml').write_text(yaml.safe_dump(config))
     pages.jupyter_book(source, '--builder', 'custom', '--custom-builder', 'epub')
     with (zipfile.ZipFile(source / '_build' / 'epub' / 'book.epub') as old,

@@ -4,15 +4,16 @@ import re
 from typing import NamedTuple
 
 from tools.notebooks import FRAMEWORKS, ROOT, framework, toc
-from tools.prose import markdown, pages
+from tools.text import markdown, pages
 
 EXERCISE = re.compile(r'```\{exercise\} ([^\n]*)\n:label: ([\w-]+)\n(?:\*([^*\n]+)\.\*\n)?')
-SOLUTION = re.compile(r'```\{solution\} ([\w-]+)\n')
+BLOCK = re.compile(r'(?s)(```\{exercise\} [^\n]*\n:label: ([\w-]+)\n.*?\n)(```\n)')
+SOLUTION = re.compile(r'```\{solution\} ([\w-]+)\n(?::label: ([\w-]+)\n)?')
 WARM_UP = 'five minutes'
 
 
 class Exercise(NamedTuple):
-    """An exercise: the title of its topic, its own, its label, the time it takes, where it is solved."""
+    """An exercise: the title of its topic, its own, its label, its time, and links to its solutions."""
 
     topic: str
     title: str
@@ -21,16 +22,32 @@ class Exercise(NamedTuple):
     solved: str
 
 
-def all_exercises() -> list[Exercise]:
-    """The exercises of the book in reading order."""
+def solutions() -> dict[str, list[str]]:
+    """For each exercise, by its label, where it is solved, with a link unless that is the same page."""
     solved: dict[str, list[str]] = {}
     for page in pages():
         where = FRAMEWORKS.get(framework(page), 'without a framework')
-        if page.suffix == '.md':
-            where = 'below the question'
-        for label in SOLUTION.findall(markdown(page)):
-            solved.setdefault(label, []).append(where)
-    found = []
+        for exercise, label in SOLUTION.findall(markdown(page)):
+            solved.setdefault(exercise, []).append(
+                f'{{ref}}`{where} <{label}>`' if label else 'below the question')
+    return solved
+
+
+def with_solutions(text: str) -> str:
+    """The text of a page, with links to its solutions at the end of each exercise."""
+    if not BLOCK.search(text):
+        return text
+    solved = solutions()
+
+    def add(m: re.Match) -> str:
+        found = [where for where in solved.get(m[2], []) if where.startswith('{ref}')]
+        return m[1] + (f'\n*Solved:* {", ".join(found)}.\n' if found else '') + m[3]
+    return BLOCK.sub(add, text)
+
+
+def all_exercises() -> list[Exercise]:
+    """The exercises of the book in reading order."""
+    solved, found = solutions(), []
     for page in toc():
         path = ROOT / f'{page}.md'
         if path.name == 'exercises.md':

@@ -152,6 +152,12 @@ COMMANDS = {
 }
 
 
+def options(command):
+    """What a command needs on this system before the user's own options."""
+    root = hasattr(os, 'geteuid') and os.geteuid() == 0
+    return ['--allow-root'] if command == 'lab' and root else []      # JupyterLab refuses root without it
+
+
 def main():
     command, args = (sys.argv[1:2] or ['help'])[0], sys.argv[2:]
     if command not in ('clean', 'env') and command not in COMMANDS:
@@ -162,8 +168,8 @@ def main():
     ensure(command)
     if command == 'env':
         return None
-    child = subprocess.Popen([str(PYTHON), *COMMANDS[command], *args], cwd=str(ROOT),
-                             env=surroundings())
+    child = subprocess.Popen([str(PYTHON), *COMMANDS[command], *options(command), *args],
+                             cwd=str(ROOT), env=surroundings())
     while True:
         try:
             sys.exit(child.wait())

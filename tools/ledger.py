@@ -10,28 +10,31 @@ from pathlib import Path
 import nbformat
 
 from d2l_local import machine, timing
-from d2l_local.claims import MARKS, VERDICTS
-from tools import ledgers, prose
+from d2l_local.claims import MARKS, VERDICTS, Claim
+from tools import ledgers, text
 from tools.ledgers import Ledger
 from tools.notebooks import ROOT
 
-WRONG = 2 / 2 ** timing.STRETCHES       # all stretches on one side of a bound that is the truth
 HISTORY = ('claim', 'sentence', 'machine', 'figure', 'what became of it')
-LOOKS = 2                               # within a reader's budget: at the span, and at its end
 
 
 @dataclass(frozen=True)
 class Entry:
     """One claim as a page shows it; ``stored`` if the page was not run here."""
 
-    claim: dict
+    claim: Claim
     page: str           # path without suffix, from the root
     stored: bool
+
+    @property
+    def sentence(self) -> str:
+        """What the text says: in the older form the cell's own sentence, else the first that quotes it."""
+        return self.claim.sentence or text.sentence_of(self.claim.id)
 
     def link(self, source: str) -> str:
         """Relative address of the claim, seen from the page ``source``."""
         up = '../' * source.count('/')
-        return f'{"" if source == self.page else up + self.page + ".html"}#claim-{self.claim["id"]}'
+        return f'{"" if source == self.page else up + self.page + ".html"}#{self.claim.anchor}'
 
 
 def page_name(path: Path, root: Path = ROOT) -> str:
@@ -47,50 +50,46 @@ def collect(nb: nbformat.NotebookNode, page: str, stored: bool) -> list[Entry]:
 def machines(entries: list[Entry]) -> str:
     """The machines that measured these claims, each once: a cell that was refreshed alone may be
     from another one than its neighbours."""
-    return ' and '.join(dict.fromkeys(e.claim['machine'] for e in entries))
+    return ' and '.join(dict.fromkeys(e.claim.machine for e in entries))
 
 
 def line(entries: list[Entry], seconds: float) -> str:
     """The ledger in one line."""
-    counts = Counter(e.claim['verdict'] for e in entries)
+    counts = Counter(e.claim.verdict for e in entries if e.claim.bounded)
     stored = sum(e.stored for e in entries)
     words = {'holds': 'hold', 'fails': 'fail'}
     parts = [f'{counts[v]} {words.get(v, v)}' for v in VERDICTS]
-    parts += [f'{sum(len(prose.unclassified(prose.markdown(p))) for p in prose.pages())} unclassified']
-    return (f'ledger: {len(entries)} claims: ' + ', '.join(parts) + f'; {seconds:.0f} s; '
+    return (f'ledger: {sum(counts.values())} tested statements: ' + ', '.join(parts) + f'; {seconds:.0f} s; '
             + (f'{stored} of them stored, not run here; ' if stored else '')
             + machines(entries))
 
 
 def by_kind(entries: list[Entry]) -> str:
-    """How many claims there are of each kind, and how likely a wrong verdict is among those measured."""
-    counts = Counter(e.claim['kind'] for e in entries)
-    measured = counts['ratio'] + counts['figure']
-    p = WRONG * LOOKS
-    return (f'Of the {len(entries)} claims, {counts["ratio"]} are ratios of times and '
-            f'{counts["figure"]} other measured figures, each with an interval; {counts["count"]} are '
-            f'counts and {counts["fact"]} facts, which need none.\n\n**The chance of a wrong verdict.** '
-            f'Suppose the worst: each of the {measured} measured truths lies exactly on its bound, so '
-            f'that any verdict is wrong. With independent stretches of time a claim gets one in {p:.1%} '
-            f'of runs, and the book at least one in {1 - (1 - p) ** measured:.0%}. Bounds leave room, '
-            'which makes it rarer; disturbances as long as a measurement make it more frequent, and the '
-            'columns of other machines are there to find them.')
+    """How many results there are of each kind."""
+    counts = Counter(e.claim.kind for e in entries if e.claim.bounded)
+    return (f'Of the {sum(counts.values())} tested statements, {counts["ratio"]} compare two times and '
+            f'{counts["figure"]} rest on another repeated measurement, each with an interval; '
+            f'{counts["count"]} are counts and {counts["fact"]} facts, which need none. '
+            '[How results are tested](verdicts.md) says how often a result is wrong.')
 
 
 def refuted(stored: list[Ledger]) -> str:
-    """The claims that fail on a stored machine, in the run that is shown or in a further one."""
-    pages = {c.id: page_name(c.page) for p in prose.pages() for c in prose.claim_calls(p)}
+    """The statements that fail on a stored machine, in the run that is shown or in a further one."""
+    pages = {c.id: (page_name(c.page), c.old) for p in text.pages() for c in text.calls(p)}
     rows = []
     for led in stored:
-        for id, c in led.claims.items():
-            if 'fails' in c['verdicts'] and id in pages:
-                sentence, bound = (html.escape(c[k]).replace('|', '\\|') for k in ('sentence', 'bound'))
-                rows.append(f'| <a href="{pages[id]}.html#claim-{id}">{sentence}</a> '
-                            f'| {led.machine["processor"]} | {c["verdicts"].count("fails")} of '
-                            f'{len(c["verdicts"])}{" judged" * (len(c["verdicts"]) < len(c["runs"]))} '
-                            f'| {_figures(c)} | {bound} |')
+        for id, data in led.claims.items():
+            if 'fails' in data['verdicts'] and id in pages:
+                page, old = pages[id]
+                c = led.claim(id)
+                sentence, bound = (html.escape(x).replace('|', '\\|') for x in (c.sentence, c.bound))
+                verdicts, runs = data['verdicts'], data['runs']
+                rows.append(f'| <a href="{page}.html#{"claim-" * old}{id}">{sentence}</a> '
+                            f'| {led.machine["processor"]} | {verdicts.count("fails")} of '
+                            f'{len(verdicts)}{" judged" * (len(verdicts) < len(runs))} '
+                            f'| {_figures(c, runs)} | {bound} |')
     head = ['| sentence | fails on | in runs | measured | bound |', '|---|---|---|---|---|']
-    return '\n'.join(head + rows) if rows else 'No claim fails on a machine whose ledger is stored.'
+    return '\n'.join(head + rows) if rows else 'No statement fails on a machine whose ledger is stored.'
 
 
 def history() -> str:
@@ -108,10 +107,9 @@ def history() -> str:
     return '\n'.join(parts)
 
 
-def _figures(c: dict) -> str:
+def _figures(c: Claim, runs: list[float]) -> str:
     """What a machine measured: the figure of one run, or the medians of all."""
-    runs = ', '.join(map(timing.show_figure, c['runs']))
-    return runs if len(c['runs']) > 1 else c['figure'] or 'not so'
+    return ', '.join(map(timing.show_figure, runs)) if len(runs) > 1 else c.figure or 'not so'
 
 
 def outcome(verdicts: list[str]) -> str:
@@ -134,10 +132,14 @@ def badges(old: dict | None) -> str:
                                   for v in VERDICTS if v != first and v in all_runs)
 
 
-def page(entries: list[Entry], summary: str, stored: list[Ledger]) -> str:
-    """The ledger as Markdown with one table for each page, to stand below the text of ``ledger.md``."""
+def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[str, str]) -> str:
+    """The ledger as Markdown with one table for each page, to stand below the text of ``ledger.md``.
+
+    Args:
+        asked: for results that the book asks to guess, the address of the question.
+    """
     names = ['this run', *(led.machine['processor'] for led in stored)]
-    rows = [summary.replace('ledger: ', '**', 1).replace(' claims:', ' claims:**', 1), '',
+    rows = [summary.replace('ledger: ', '**', 1).replace(' statements:', ' statements:**', 1), '',
             by_kind(entries), '', '| column | machine |', '|---|---|',
             f'| this run | {machines(entries)} |']
     rows += [f'| {name} | {led.kind}; Python {led.machine["python"]} |'
@@ -148,26 +150,29 @@ def page(entries: list[Entry], summary: str, stored: list[Ledger]) -> str:
         rows += [f'## [{title(name)}]({name})', '']
         if mine[0].stored:
             rows += [f'Not run here: stored outputs from {machines(mine)}.', '']
-        rows += [table(mine, names, stored), '']
+        rows += [table(mine, names, stored, asked), '']
     return '\n'.join(rows)
 
 
-def table(entries: list[Entry], names: list[str], stored: list[Ledger]) -> str:
-    """Claims × machines as an HTML table; the attributes of a row are what the filters ask for."""
+def table(entries: list[Entry], names: list[str], stored: list[Ledger], asked: dict[str, str]) -> str:
+    """Results × machines as an HTML table; the attributes of a row are what the scripts ask for."""
     head = ''.join(f'<th scope="col">{html.escape(n)}</th>' for n in
-                   ('claim', 'kind and bound', 'measured in this run', *names, 'all machines'))
+                   ('statement', 'kind and bound', 'measured in this run', *names, 'all machines'))
     body = []
-    for e in entries:
-        c = {k: html.escape(str(v)) for k, v in e.claim.items()}
-        found = [led.same(e.claim) for led in stored]
+    for e in (e for e in entries if e.claim.bounded):
+        c = e.claim
+        found = [led.claims.get(c.id) for led in stored]
         others = [old['verdict'] if old else '' for old in found]
-        verdicts = [e.claim['verdict'], *others]
-        cells = ''.join(f'<td>{x}</td>' for x in (badge(e.claim['verdict']), *map(badges, found)))
+        verdicts = [c.verdict, *others]
+        cells = ''.join(f'<td>{x}</td>' for x in (badge(c.verdict), *map(badges, found)))
+        hidden = (f' data-id="{c.id}" data-asked="{html.escape(asked[c.id])}"'      # until it is guessed
+                  if c.id in asked and c.value else '')
         body.append(
-            f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(e.claim["needs"])}" '
-            f'data-verdicts="{"|".join(verdicts)}"><th scope="row"><a href="{e.link("ledger")}">'
-            f'{c["sentence"]}</a></th><td>{c["kind"]}, {c["bound"]}</td>'
-            f'<td>{c["figure"] or c["reason"]}</td>{cells}<td>{outcome(others or verdicts)}</td></tr>')
+            f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(c.needs)}" '
+            f'data-verdicts="{"|".join(verdicts)}"><th scope="row"{hidden}><a href="{e.link("ledger")}">'
+            f'{html.escape(e.sentence)}</a></th><td>{c.kind}, {html.escape(c.bound)}</td>'
+            f'<td><span class="d2l-figure">{html.escape(c.figure or c.reason)}</span></td>{cells}'
+            f'<td>{outcome(others or verdicts)}</td></tr>')
     return ('<div class="d2l-ledger"><table class="table"><thead><tr>' + head + '</tr></thead><tbody>\n'
             + '\n'.join(body) + '\n</tbody></table></div>')
 
@@ -185,7 +190,7 @@ def css(verdict: str) -> str:
 def title(name: str) -> str:
     """The first heading of a page."""
     path = next(p for p in (ROOT / f'{name}.ipynb', ROOT / f'{name}.md') if p.exists())
-    heads = [ln for ln in prose.markdown(path).split('\n') if ln.startswith('# ')]
+    heads = [ln for ln in text.markdown(path).split('\n') if ln.startswith('# ')]
     return heads[0].removeprefix('# ') if heads else name
 
 
@@ -193,5 +198,7 @@ def as_json(entries: list[Entry], summary: str) -> str:
     """The ledger as JSON, with the machine's description."""
     return json.dumps({
         'summary': summary, 'machine': machine.machine(),
-        'claims': [{**e.claim, 'page': e.page, 'stored': e.stored} for e in entries],
+        'claims': [{**e.claim.data(), 'sentence': e.sentence, 'figure': e.claim.figure,
+                    'bound': e.claim.bound, 'anchor': e.claim.anchor, 'page': e.page,
+                    'stored': e.stored} for e in entries],
     }, indent=1, ensure_ascii=False) + '\n'

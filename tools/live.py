@@ -272,7 +272,10 @@ def tree(model: Callable[..., Any]) -> ast.FunctionDef:
 
 # What was measured.
 
-FOUND = r'≈?\s*(\d[\d,.]*(?:e[+-]?\d+)?)\s*([^\s;,()]*)'
+# A number, with commas between thousands or none, and on the same line its unit. What a sentence puts
+# behind them is no part of them; what is no single number, such as a range, is not found.
+FOUND = (r'≈?\s*((?>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?))'
+         r'(?![\d.,]*\d|\s*[–-]\s*\d)[^\S\n]*([^\s;,()]*)')
 
 
 class Measurements:
@@ -291,8 +294,8 @@ class Measurements:
             self.text[page] = '\n'.join(o.get('text') or o.get('data', {}).get('text/plain', '')
                                         for o in outputs)
             for c in ledgers.claims_of(nb):
-                self.claims[c['id']], self.page[c['id']] = c, page
-                self.machine.setdefault(page, c['machine'])
+                self.claims[c.id], self.page[c.id] = c, page
+                self.machine.setdefault(page, c.machine)
 
     def find(self, what: Measured) -> tuple[float, str] | None:
         """The figure without prefix, and the page that has it; None where it is not there."""
@@ -302,9 +305,11 @@ class Measurements:
             with suppress(TypeError, ZeroDivisionError):        # one is None, or there is no such figure
                 value, page = what.function(*(h[0] for h in hits)), hits[0][1]
         elif isinstance(what, Claimed):
-            value, page = self.claims.get(what.id, {}).get('value') or 0, self.page.get(what.id, '')
+            c, page = self.claims.get(what.id), self.page.get(what.id, '')
+            scale = 1 if c is None or c.sentence or c.unit == '%' else UNITS.get(c.unit, 1)
+            value = (c.value or 0.0) * scale if c else 0.0
         elif m := re.search(what.text + FOUND, self.text.get(page := f'chapters/{what.page}', '')):
-            value = float(m[1].replace(',', '')) * UNITS.get(m[2], 1)
+            value = float(m[1].replace(',', '')) * UNITS.get(m[2].rstrip('.:!?'), 1)
         return (value, page) if 0 < value < math.inf else None
 
 
@@ -365,10 +370,10 @@ def table(figure: Figure) -> tuple[list[str], list[list[str]]]:
     values = figure.starts()
     if not figure.over:
         v = figure.run(values)
-        return ['cost model', 'value'], [[o.label, show(v[o.name], o.unit)] for o in figure.outputs]
+        return ['model', 'value'], [[o.label, show(v[o.name], o.unit)] for o in figure.outputs]
     over = next(i for i in figure.inputs if i.name == figure.over)
     rows = [figure.run({**values, over.name: x * over.factor}) for x in figure.rows]
-    first = f'{over.label}{over.unit and ", " + over.unit} (cost model)'
+    first = f'{over.label}{over.unit and ", " + over.unit} (model)'
     return [first, *(o.label for o in figure.outputs)], [
         [shown(v[over.name], over), *(show(v[o.name], o.unit) for o in figure.outputs)] for v in rows]
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import nbformat
 
-from tools import ledgers, notebooks, prose
+from d2l_local.claims import Claim
+from tools import ledgers, notebooks, text
 from tools.mutating import FAULTS
 from tools.notebooks import ROOT
 
@@ -53,7 +54,7 @@ def with_fault(m: Mutant) -> nbformat.NotebookNode:
     if len(hits) != 1:
         raise ValueError(f'mutant of {m.claim}: its old text stands in {len(hits)} cells of '
                          f'{m.notebook}, and must in one')
-    calls = [c.cell for c in prose.claim_calls(ROOT / m.notebook) if c.id == m.claim]
+    calls = [c.cell for c in text.calls(ROOT / m.notebook) if c.id == m.claim]
     if not calls:
         raise ValueError(f'mutant of {m.claim}: {m.notebook} makes no such claim')
     hits[0].source = hits[0].source.replace(m.old, m.new)
@@ -62,7 +63,7 @@ def with_fault(m: Mutant) -> nbformat.NotebookNode:
     return nb
 
 
-def execute(nb: nbformat.NotebookNode, path: Path, faults: str, label: str) -> list[dict]:
+def execute(nb: nbformat.NotebookNode, path: Path, faults: str, label: str) -> list[Claim]:
     """Run a notebook whose claims are measured as ``faults`` of ``tools/mutating.py`` says."""
     nb.cells.insert(0, nbformat.v4.new_code_cell(
         f'import sys\nsys.path.append({str(ROOT)!r})\nfrom tools import mutating\nmutating.{faults}'))
@@ -78,14 +79,14 @@ def try_planted(m: Mutant, label: str = '') -> str:
         found = execute(with_fault(m), ROOT / m.notebook, f'only({m.claim!r})', f'{label}{m.claim}: ')
     except notebooks.CellFailed as e:
         return 'error: ' + str(e).split('\n')[0].split(' raised ')[-1]
-    return next((c['verdict'] for c in found if c['id'] == m.claim), 'gone')
+    return next((c.verdict for c in found if c.id == m.claim), 'gone')
 
 
 def try_pairs(path: Path, label: str = '') -> dict[str, list[str]]:
     """The verdicts on each of a notebook's ratios with the pair mutated, in the order of ``FAULTS``."""
     found: dict[str, list[str]] = {}
     for c in execute(nbformat.read(path, as_version=4), path, 'pairs()', label):
-        found.setdefault(c['id'], []).append(c['verdict'])
+        found.setdefault(c.id, []).append(c.verdict)
     return found
 
 
@@ -110,7 +111,7 @@ def main() -> int:
     parser.add_argument('notebook', nargs='*', type=Path)
     args = parser.parse_args()
     wanted = {p.resolve() for p in args.notebook} or set(notebooks.notebooks())
-    paths = [p for p in notebooks.notebooks() if p in wanted and prose.claim_calls(p)
+    paths = [p for p in notebooks.notebooks() if p in wanted and text.calls(p)
              and not notebooks.missing(notebooks.framework(p))]
     found: list[tuple[str, str, str, str]] = []
     try:

@@ -9,6 +9,7 @@ import copy
 import hashlib
 import json
 import os
+import platform
 import re
 import sys
 import time
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EXECUTED = ROOT / '_build' / 'executed'
 SANITISE = ROOT / 'tests' / 'sanitize.cfg'
 HELPERS = 'd2l_local'
+SETTINGS = ('D2L_BUDGET', 'D2L_DATA', 'D2L_SPAN')      # variables that change what a run gives
 FRAMEWORKS = {'mxnet': 'MXNet', 'pytorch': 'PyTorch'}
 CELL_TIMEOUT = 300     # seconds; no cell of the book needs a third of it
 KEPT_METADATA = {'tags', 'mystnb'}
@@ -71,56 +73,53 @@ def missing(name: str | None) -> str:
     return ''
 
 
+def should_have_mxnet() -> bool:
+    """Whether MXNet has a wheel for this system and this Python, so that its notebooks should run."""
+    linux = sys.platform.startswith('linux')
+    intel_mac = sys.platform == 'darwin' and platform.machine() == 'x86_64'
+    return sys.version_info < (3, 12) and (linux or intel_mac)
+
+
 def tree(code: str) -> ast.Module:
     """What Python reads in a cell; its magics stand as ``pass``."""
     return ast.parse(re.sub(r'(?m)^[%!].*$', 'pass', code))
 
 
-def imported(code: str, folder: Path | None = None) -> set[Path]:
-    """The helper modules that code names, in imports or in text that starts a program.
+def helpers(path: Path) -> list[Path]:
+    """The files beside a notebook that its code may read: modules, and data such as weights.
 
-    They lie in the book's package or in a package of ``folder``, which is a topic's own.
+    They are all of the book's package, and of the topic's folder all modules and what else is in its
+    packages. Not among them are what draws the figures of pages, and the checkers of exercises.
     """
-    packages = {p.parent.name: p.parent.parent for p in folder.glob('*/__init__.py')} if folder else {}
-    packages[HELPERS] = ROOT
-    nodes = list(ast.walk(tree(code)))
-    inert = [n.value for n in nodes if isinstance(n, ast.Expr)]          # docstrings start nothing
-    names = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
-    names |= {f'{n.module}.{a.name}' for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
-    for n in nodes:
-        if isinstance(n, ast.Constant) and isinstance(n.value, str) and n not in inert:
-            names |= set(re.findall(rf'\b(?:{"|".join(packages)})(?:\.\w+)*', n.value))
-            for module, found in re.findall(r'\bfrom ([\w.]+) import (\w+(?:, *\w+)*)', n.value):
-                names |= {f'{module}.{name}' for name in re.split(', *', found)}
-    paths = [name.split('.') for name in names if name.split('.')[0] in packages]
-    places = [packages[p[0]].joinpath(*p[:k]) for p in paths for k in range(1, len(p) + 1)]
-    return {f for p in places for f in (p.with_suffix('.py'), p / '__init__.py') if f.is_file()}
+    packages = [ROOT / HELPERS, *(p.parent for p in path.parent.glob('*/__init__.py'))]
+    files = {*path.parent.rglob('*.py'), *(f for p in packages for f in p.rglob('*'))}
+    left_out = {'figures', 'checks.py', '__pycache__', '.ipynb_checkpoints'}
+    return sorted(f for f in files if f.is_file() and not left_out & set(f.relative_to(ROOT).parts))
 
 
 @cache
-def closure(module: Path) -> frozenset[Path]:
-    """A helper module and all that it imports in turn."""
-    folder = next(p for p in module.parents if not (p / '__init__.py').exists())
-    found, todo = set(), {module}
-    while todo:
-        found.add(now := todo.pop())
-        todo |= imported(now.read_text(), folder) - found
-    return frozenset(found)
+def _meaning(module: bytes) -> str:
+    return ast.dump(ast.parse(module))
 
 
-@cache
-def meaning(module: Path) -> str:
-    """What a module says to Python: without comments and line breaks."""
-    return ast.dump(ast.parse(module.read_text()))
+def meaning(file: Path) -> str:
+    """What a module says to Python, without comments and line breaks; of other files, every byte."""
+    data = file.read_bytes()
+    return _meaning(data) if file.suffix == '.py' else hashlib.sha256(data).hexdigest()
 
 
 def key(path: Path, nb: nbformat.NotebookNode) -> str:
-    """Changes when a run could give something else: code, the helpers that it imports, machine."""
+    """Changes when a run could give something else: code, helpers and their data, settings, machine.
+
+    All helpers count, also those that this notebook does not import: a run too many costs minutes, and
+    a stored run that a changed helper would not repeat is a wrong page.
+    """
     code = [c.source for c in nb.cells if c.cell_type == 'code']
-    helpers = frozenset().union(*(closure(m) for c in code for m in imported(c, path.parent)))
     other = {'mxnet': 'torch', 'pytorch': 'mxnet'}.get(framework(path))
     here = {k: v for k, v in machine.machine().items() if k != other}
-    parts = [*code, *map(meaning, sorted(helpers)), json.dumps(here, sort_keys=True), path.name]
+    settings = {name: os.environ.get(name, '') for name in SETTINGS}
+    files = [f'{f.relative_to(ROOT)} {meaning(f)}' for f in helpers(path)]
+    parts = [*code, *files, json.dumps([here, settings], sort_keys=True), path.name]
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
 
@@ -231,7 +230,8 @@ def shown(outputs: list, sanitise: Callable[[str], str]) -> list:
     flat = []
     for out in outputs:
         if claim := out.get('metadata', {}).get(METADATA_KEY):
-            flat.append(('verdict', claim['verdict'], claim['reason']))
+            number = claim['value'] if claim['kind'] == 'count' else None
+            flat.append(('verdict', claim['verdict'], claim['reason'], number))
         if out.output_type == 'stream':
             flat.append((out.name, sanitise(out.text)))
         elif out.output_type == 'error':
@@ -320,7 +320,15 @@ def main() -> int:
         if p.suffix != '.ipynb' or not p.exists() or ROOT not in p.parents:
             parser.error(f'{p} is not a notebook of this book; give a path such as '
                          'chapters/hybridization/hybridization_mxnet.ipynb')
-    return 1 if refresh(paths, args.all_outputs) else 0
+    failed = refresh(paths, args.all_outputs)
+    # they import this module
+    from tools import ledgers, quoting
+    stored = {c.id: c for p in paths for c in ledgers.claims_of(nbformat.read(p, as_version=4))}
+    for name in quoting.update(stored):
+        print(f'{name}: the numbers in its text are those of the stored run now')
+    for problem in quoting.problems({}):
+        print(problem, file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == '__main__':

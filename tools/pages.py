@@ -1,6 +1,7 @@
 """The pages: the notebooks' outputs, the verdicts beside the sentences, the ledger, and Jupyter Book."""
 
 import ast
+import contextlib
 import copy
 import itertools
 import json
@@ -10,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from html import escape
 from pathlib import Path
@@ -17,23 +19,26 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from d2l_local import claims, machine, predictions, timing
-from tools import drawing, exercises, ledger, ledgers, live, notebooks, prose, terms
+from d2l_local import claims, predictions
+from d2l_local.claims import Claim
+from tools import cards, drawing, exercises, ledger, ledgers, live, markup, notebooks, quoting, terms
+from tools import text as texts
 from tools.ledgers import Ledger
 from tools.notebooks import ROOT
 from tools.theme import draw
 
 BUILD = ROOT / '_build'
 COPIED = ('.md', '.svg', '.png')
-SHOWN = ('.css', '.js', '.svg')         # of the theme
+SHOWN = ('.css', '.js', '.svg', '.woff2')         # of the theme
 # What the theme and the extensions put into a page and nobody needs: a live kernel, whose script is
-# declared twice; half a megabyte that draws icons which the style sheet shows as well, and fonts for
-# others; ids that stand more than once; roles that ask for others.
+# declared twice; half a megabyte that draws icons which the style sheet shows as well, and fonts ahead
+# of their use, an error where the pages are files; ids that stand more than once; roles that ask for
+# others.
 SURPLUS = re.compile(r'''(?xs)
     <script>const\ THEBE_JS_URL.*?</script> | <(?:script|link)[^>]*sphinx-thebe[^>]*>(?:</script>)?
     | <script\ type="text/x-thebe-config">.*?</script>
     | <script\ src="[^"]*/fontawesome/[^"]*"></script>
-    | <link\ rel="preload"[^>]*fa-(?:brands|regular)[^>]*>
+    | <link\ rel="preload"\ as="font"[^>]*>
     | \ id="(?:exercise|solution)-content" | \ role="doc-biblioentry" | (?<=<div)\ role="list"''')
 FIGURE = re.compile(r'```\{figure\} (\S+)\n:alt: (.*)')
 SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
@@ -41,7 +46,10 @@ MADE = 'made'          # in a source tree: its pages stand as they are
 
 
 def put(path: Path, text: str) -> bool:
-    """Write a file if it would change, so that Sphinx re-reads only what did; tell if it did."""
+    """Write a file if it would change; tell if it did.
+
+    Where no source changed, the pages stand (:data:`MADE`). Else :func:`make` makes all of them anew.
+    """
     if path.exists() and path.read_text() == text:
         return False
     notebooks.put_whole(path, text)
@@ -60,52 +68,51 @@ def not_run_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger.Ent
                     f'are stored ones{where}: {why}\n```\n{rest}')
 
 
-def link_claims(text: str, page: str, entries: dict[str, ledger.Entry], said: dict[str, str],
-                elsewhere: dict[str, str]) -> str:
-    """Turn links to claims into links with the verdict beside them.
+def measured_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger.Entry]) -> None:
+    """Say below the title that the numbers on a page are this machine's, and when they were measured."""
+    kept = notebooks.EXECUTED / path.relative_to(ROOT)
+    if not entries or not kept.exists():
+        return
+    when = time.strftime('%Y-%m-%d', time.localtime(kept.stat().st_mtime))
+    head, _, rest = nb.cells[0].source.partition('\n')
+    nb.cells[0].source = (f'{head}\n\n<p class="d2l-whose">The numbers on this page were measured on this '
+                          f'machine, {when}: {escape(ledger.machines(entries))}.</p>\n{rest}')
+
+
+def quote(source: str, page: str, entries: dict[str, ledger.Entry], said: dict[str, str],
+          machines: list[Ledger], asked: dict[str, str]) -> str:
+    """Put the shown run's numbers into the links that quote results, with a mark and a card.
 
     Args:
-        said: for each claim the page that names it first; those of this text are added.
-        elsewhere: for claims on which machines disagree, how many they hold on.
+        said: for each result the page that quotes it first; those of this text are added.
+        machines: the ledgers of other machines.
+        asked: for results that the book asks to guess, the address of the question from the root.
     """
+    up = '../' * page.count('/')
+
     def replace(m: re.Match) -> str:
-        words, id = m[1], m[2]
+        words, id, part = m[1], m[3], m[4] or ''
         if id not in entries:
             return words
         e = entries[id]
-        anchor = '' if id in said else f' id="said-{id}"'
+        anchor = '' if id in said else f'said-{id}'
         said.setdefault(id, page)
-        c = e.claim
-        decided = c['verdict'] in ('holds', 'fails')
-        figure = c['figure'].split(',')[0].split(' (')[0] if decided else ''
-        badge = f'{ledger.MARKS[c["verdict"]]} {figure or c["verdict"]}'
-        return (f'<a class="d2l-said"{anchor} href="{e.link(page)}" title="{c["verdict"]}; bound: '
-                f'{ledger.html.escape(c["bound"])}">{words}<span class="d2l-badge '
-                f'{ledger.css(c["verdict"])}">{badge}</span></a>'
-                + (f'<a class="d2l-badge d2l-differs" href="{"../" * page.count("/")}ledger.html">'
-                   f'{elsewhere[id]}</a>' if id in elsewhere else ''))
-    return prose.CLAIM_LINK.sub(replace, text)
+        if not m[2]:
+            with contextlib.suppress(quoting.Misfit):       # a test names it; the page shows the source's
+                words = quoting.rendered(words, e.claim, part)
+        return cards.link(words, e.claim, e.link(page), e.stored, machines, f'{up}ledger.html', anchor,
+                          up + asked[id] if id in asked and e.claim.value else '')
+    return texts.LINK.sub(replace, source)
 
 
-def between_runs(claim: dict, here: Ledger | None) -> str:
-    """The interval that covers the spread between runs, where some of such a machine are stored."""
-    old = here and here.same(claim)
-    if not old or claim['low'] is None or len(old['runs']) < 2:
-        return ''
-    low, high = ledgers.published(old, here.typical)
-    show = timing.show_figure
-    return f' · {len(old["runs"])} runs of such a machine: {show(low)}–{show(high)}'
-
-
-def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str], here: Ledger | None) -> None:
-    """Lead from each claim to the sentence that makes it, and show the spread between runs."""
+def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str], stored: bool,
+               machines: list[Ledger]) -> None:
+    """Fold each result at its cell, and lead from it to the sentence that quotes it."""
     for out in (out for cell in nb.cells for out in cell.get('outputs', [])):
         if data := out.get('metadata', {}).get(claims.METADATA_KEY):
             source = said.get(data['id'], page)
             file = '' if source == page else '../' * page.count('/') + source + '.html'
-            out.data['text/html'] = claims.Claim(**data).html(
-                between_runs(data, here)
-                + f' · <a href="{file}#said-{data["id"]}">where the text says so</a>')
+            out.data['text/html'] = cards.box(Claim.of(data), stored, machines, f'{file}#said-{data["id"]}')
 
 
 def folded(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
@@ -133,10 +140,10 @@ def parted(cell: nbformat.NotebookNode, name: str, key: str,
         return [cell]
     statements = reversed(notebooks.tree(cell.source).body)
     tail = list(itertools.takewhile(
-        lambda s: isinstance(s, ast.Expr) and prose.claimed(s.value, name), statements))
+        lambda s: isinstance(s, ast.Expr) and texts.claimed(s.value, (name,)), statements))
     if not tail:
         return [cell]
-    ids, lines = {prose.claimed(s.value, name) for s in tail}, cell.source.split('\n')
+    ids, lines = {texts.claimed(s.value, (name,)) for s in tail}, cell.source.split('\n')
     code, test = copy.deepcopy(cell), copy.deepcopy(cell)
     first = tail[-1].lineno - 1
     code.source, test.source = '\n'.join(lines[:first]).rstrip(), '\n'.join(lines[first:])
@@ -157,9 +164,9 @@ def ask(nb: nbformat.NotebookNode, page: str, entries: dict[str, ledger.Entry]) 
         if not (data := out.get('metadata', {}).get(predictions.METADATA_KEY)):
             continue
         id, question = data['id'], escape(data['question'])
-        c = entries[id].claim if id in entries else {}
-        more = '' if not c.get('value') else ''.join(f' data-{k}="{escape(str(v))}"' for k, v in {
-            'value': c['value'], 'figure': c['figure'], 'unit': ' '.join(c['bound'].split()[2:]),
+        c = entries[id].claim if id in entries else None
+        more = '' if c is None or not c.value else ''.join(f' data-{k}="{escape(str(v))}"' for k, v in {
+            'value': c.value, 'figure': c.figure, 'unit': c.unit, 'anchor': c.anchor,
             'topic': page.split('/')[-2], 'up': '../' * page.count('/')}.items())
         out.data['text/html'] = (f'<div class="d2l-predict" id="ask-{id}" data-claim="{id}"{more}>'
                                  f'<p><b>Guess first.</b> {question}</p></div>')
@@ -176,7 +183,7 @@ def guesses(rows: list[str]) -> str:
 
 def counted(entries: list[ledger.Entry]) -> str:
     """The ledger in one line, for the first page: how many claims have each verdict, and where."""
-    counts = Counter(e.claim['verdict'] for e in entries)
+    counts = Counter(e.claim.verdict for e in entries)
     badges = ' '.join(f'<span class="d2l-badge {ledger.css(v)}">{mark} {counts[v]} '
                       f'{v.removesuffix("s")}</span>' for v, mark in ledger.MARKS.items())
     return f'{badges} on {ledger.machines(entries)}.'
@@ -202,19 +209,11 @@ def topics() -> str:
     return '::::{grid} 1 2 2 2\n:gutter: 3\n\n' + '\n'.join(cards) + '::::'
 
 
-def disagreements(entries: dict[str, ledger.Entry], machines: list[Ledger]) -> dict[str, str]:
-    """Claims on which kinds of machines do not agree, with how many they hold on.
-
-    The run that is shown speaks for its kind: a ledger of the same kind is not counted beside it.
-    """
-    found = {}
-    for id, e in entries.items():
-        kind = re.sub(r', \d+ GiB', '', e.claim['machine'])
-        verdicts = [e.claim['verdict'], *(old['verdict'] for m in machines
-                                          if m.kind != kind and (old := m.same(e.claim)))]
-        if {'holds', 'fails'} <= set(verdicts):
-            found[id] = ledger.outcome(verdicts)
-    return found
+def questions(nb: nbformat.NotebookNode, page: str) -> dict[str, str]:
+    """The results that a page asks to guess, with the address of the question from the root."""
+    return {data['id']: f'{page}.html#ask-{data["id"]}' for cell in nb.cells
+            for out in cell.get('outputs', [])
+            if (data := out.get('metadata', {}).get(predictions.METADATA_KEY))}
 
 
 def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
@@ -226,11 +225,11 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     """
     entries = [e for path, nb in shown.items()
                for e in ledger.collect(nb, ledger.page_name(path), path in old)]
-    by_id = {e.claim['id']: e for e in entries}
-    summary = ledger.line(entries, sum(e.claim['seconds'] for e in entries if not e.stored))
+    by_id = {e.claim.id: e for e in entries}
+    summary = ledger.line(entries, sum(e.claim.seconds for e in entries if not e.stored))
     machines = ledgers.all_ledgers()
-    elsewhere = disagreements(by_id, machines)
-    here = next((m for m in machines if entries and m.kind == ledgers.kind(machine.machine())), None)
+    asking_for = {id: where for path, nb in shown.items()
+                  for id, where in questions(nb, ledger.page_name(path)).items()}
     said: dict[str, str] = {}
     asked: list[str] = []
     found = live.Measurements({ledger.page_name(p): nb for p, nb in shown.items()},
@@ -239,44 +238,47 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     # Notebooks first: a claim's own page is where its sentence stands, if it stands there.
     for path, nb in shown.items():
         name = ledger.page_name(path)
-        if path in old:
-            not_run_note(path, nb, [e for e in entries if e.page == name])
+        mine = [e for e in entries if e.page == name]
+        not_run_note(path, nb, mine) if path in old else measured_note(path, nb, mine)
         asked += ask(nb, name, by_id)
         seen: set[str] = set()
         for cell in nb.cells:
             if cell.cell_type == 'markdown':
-                cell.source = link_claims(terms.link(cell.source, seen), name, by_id, said, elsewhere)
+                cell.source = markup.for_sphinx(cell.source, name, cell.id)
+                cell.source = quote(terms.link(cell.source, seen), name, by_id, said, machines,
+                                    asking_for)
     files = [*(ROOT / name for name in ('_config.yml', '_toc.yml', 'references.bib')),
-             *(p for p in prose.pages() if p.suffix == '.md'),
+             *(p for p in texts.pages() if p.suffix == '.md'),
              *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:]),
              *(p for p in (ROOT / 'tools' / 'theme').iterdir() if p.suffix in SHOWN)]
     for path in files:
         to = source / (path.relative_to(ROOT / 'tools') if path.parent.name == 'theme' else
                        path.relative_to(ROOT))
         wanted.add(to)
-        if path.suffix == '.png':
+        if path.suffix in ('.png', '.woff2'):
             to.parent.mkdir(parents=True, exist_ok=True)
             same = same and to.exists() and to.read_bytes() == path.read_bytes()
             shutil.copy2(path, to)
             continue
-        text = published(path.read_text()) if path.name == '_config.yml' else path.read_text()
+        content = published(path.read_text()) if path.name == '_config.yml' else path.read_text()
         if path.suffix == '.md':
-            linked = text if path.stem == 'glossary' else terms.link(text, set())
-            text = link_claims(linked, ledger.page_name(path), by_id, said, elsewhere)
-        for mark, made in (('<!-- ledger -->', lambda: ledger.page(entries, summary, machines)),
+            content = exercises.with_solutions(content)
+            linked = content if path.stem == 'glossary' else terms.link(content, set())
+            content = quote(linked, ledger.page_name(path), by_id, said, machines, asking_for)
+        for mark, made in (('<!-- ledger -->', lambda: ledger.page(entries, summary, machines, asking_for)),
                            ('<!-- ledger: line -->', lambda: counted(entries)),
                            ('<!-- topics -->', topics),
                            ('<!-- refuted -->', lambda: ledger.refuted(machines)),
                            ('<!-- history -->', ledger.history),
                            ('<!-- guesses -->', lambda: guesses(asked)),
                            ('<!-- exercises -->', exercises.index)):
-            text = text.replace(mark, made()) if mark in text else text
-        if live.MARK.search(text):
-            text = live.insert(text, drawing.load(path.parent.name, 'live').LIVE, found)
-        changed = put(to, text)
+            content = content.replace(mark, made()) if mark in content else content
+        if live.MARK.search(content):
+            content = live.insert(content, drawing.load(path.parent.name, 'live').LIVE, found)
+        changed = put(to, content)
         same = same and not changed
     for path, nb in shown.items():
-        point_back(nb, ledger.page_name(path), said, here)
+        point_back(nb, ledger.page_name(path), said, path in old, machines)
         nb.cells = [part for cell in nb.cells for half in asking(cell) for part in folded(half)]
         wanted.add(source / path.relative_to(ROOT))
         same = not put(source / path.relative_to(ROOT), nbformat.writes(nb)) and same
@@ -330,7 +332,7 @@ def searchable(index: str, found: list[dict]) -> str:
     data = json.loads(body)
     number = {name: k for k, name in enumerate(data['docnames'])}
     data['indexentries'] |= {f'{c["id"]}: {escape(c["sentence"], False)}':
-                             [[number[c['page']], f'claim-{c["id"]}', True]] for c in found}
+                             [[number[c['page']], c['anchor'], True]] for c in found}
     return head + json.dumps(data, ensure_ascii=False, separators=(',', ':')) + tail
 
 

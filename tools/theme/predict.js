@@ -1,4 +1,5 @@
-// Guess first: a form in front of a folded result, and on the page of guesses how good they are.
+// Guess first: a form in front of a folded result, whose number no other place gives away; and on the page of guesses
+// how good they are.
 // Plain script, no library; works from file://. Guesses stay in this browser, under KEY.
 (() => {
   const KEY = 'd2l-guesses', SHOWN = 'd2l-shown';      // SHOWN: ids shown without a guess; '*' for all
@@ -84,6 +85,7 @@
     }
   }
   const skipped = () => { try { return JSON.parse(localStorage.getItem(SHOWN)) || []; } catch { return []; } };
+  let muted = false;        // no result is hidden on this page any more
   const skip = (ids) => { try { localStorage.setItem(SHOWN, JSON.stringify(ids)); } catch { /* asked again then */ } };
 
   const make = (tag, attributes = {}, ...children) => {
@@ -93,6 +95,15 @@
     e.append(...children);
     return e;
   };
+
+  // The book asks again then.
+  function forget(id) {
+    const all = load();
+    delete all[id];
+    delete here[id];
+    try { localStorage.setItem(KEY, write(all)); } catch { /* it was kept here alone */ }
+    skip(skipped().filter((other) => other !== id));
+  }
 
   // Elements after `start` up to `end`, in the order of the page, none inside another.
   function between(start, end) {
@@ -105,6 +116,13 @@
     return list;
   }
 
+  // The first paragraph after a result's cell: it usually says the figure again. Behind a heading it is about something else.
+  function retold(end) {
+    let e = end.nextElementSibling;
+    while (e && e.matches('.cell') && !e.querySelector('.d2l-predict')) e = e.nextElementSibling;
+    return e && e.matches('p, ul, ol, blockquote') ? [e] : [];
+  }
+
   const open = new Map();        // questions without an answer, by claim: where they end, and what they fold
   const results = new Set();     // where the others end: not folded by their neighbours
   const around = (e) => [...results].some((r) => e !== r && e.contains(r)) ? [...e.children].flatMap(around) : [e];
@@ -114,11 +132,84 @@
     for (const { list } of open.values()) {
       for (const e of list.flatMap(around)) e.classList.toggle('d2l-folded', ends.has(e) || !results.has(e));
     }
+    veil();
   }
-  const unfold = (id) => { results.add(open.get(id).end); open.delete(id); fold(); };
+  function unfold(id) {
+    if (!open.has(id)) return;
+    results.add(open.get(id).end);
+    open.delete(id);
+    fold();
+  }
+
+  // What stands in place of a quotation: its words without the mark, and an ellipsis for the number. It leads to the question.
+  const NUMBER = /(^|[^\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?/;
+  function stand(a, asked, every) {
+    const link = make('a', { href: asked, class: 'd2l-asks' }, ...a.cloneNode(true).childNodes);
+    link.querySelectorAll('.d2l-mark').forEach((e) => e.remove());
+    const texts = document.createTreeWalker(link, NodeFilter.SHOW_TEXT);
+    let found = false;
+    // The older form has no figure in its words, and what numbers are there stay.
+    while (!a.hash.startsWith('#claim-') && (every || !found) && texts.nextNode()) {
+      const before = texts.currentNode.data;
+      texts.currentNode.data = before.replace(every ? new RegExp(NUMBER, 'g') : NUMBER, '$1…');
+      found = found || texts.currentNode.data !== before;
+    }
+    if (found) link.append(' ', make('small', {}, 'guess'));
+    return link;
+  }
+
+  // Quotations of results that are not guessed yet, on this page or another, and their rows of the ledger.
+  const veiled = new Map();           // what is hidden, and what stands in its place
+  let line = null;                    // says that something is hidden
+  function veil() {
+    const all = load(), seen = muted ? ['*'] : skipped();
+    const places = new Set([...document.querySelectorAll('.d2l-predict[data-claim]')].map((e) => e.dataset.claim));
+    const secret = (id) => places.has(id) ? open.has(id) : !all[id] && !seen.includes(id) && !seen.includes('*');
+    const hide = (e, id, substitute) => {
+      if (secret(id) === veiled.has(e)) return;
+      e.classList.toggle('d2l-veiled', secret(id));
+      if (secret(id)) {
+        veiled.set(e, substitute());
+        e.after(veiled.get(e));
+      } else {
+        veiled.get(e).remove();
+        veiled.delete(e);
+      }
+    };
+    for (const a of document.querySelectorAll('a.d2l-said[data-asked]')) hide(a, a.dataset.id, () => stand(a, a.dataset.asked));
+    for (const th of document.querySelectorAll('th[data-asked]')) {
+      const { id, asked } = th.dataset, a = th.querySelector('a');
+      hide(a, id, () => stand(a, asked, true));
+      hide(th.parentElement.querySelector('.d2l-figure'), id, () => make('span', { class: 'd2l-asks' }, '…'));
+    }
+    const first = open.size ? null : [...veiled.values()].find((e) => e.offsetParent);       // a form offers it too
+    if (!first && line) { line.remove(); line = null; }
+    if (!first || line) return;
+    line = make('p', { class: 'd2l-guess d2l-unasked' }, 'Results that you can guess are hidden until then. ', mute());
+    const block = first.closest('section > *, article > *') || first;
+    if (block.matches('.d2l-ledger')) block.before(line); else block.after(line);
+  }
+
+  // Shows all results, here and in the whole book.
+  function mute() {
+    const button = make('button', { type: 'button' }, 'Do not ask: show all results');
+    button.addEventListener('click', () => {
+      muted = true;
+      skip([...skipped(), '*']);
+      const up = (document.querySelector('[data-asked]')?.dataset.asked || document.querySelector('[data-up]').dataset.up)
+        .split('chapters/')[0];
+      const said = make('p', { role: 'status', tabindex: -1, class: 'd2l-unasked' }, 'All results are shown, on every page. ',
+        make('a', { href: `${up}guesses.html` }, 'Ask me again'), ' is on the page of guesses.');
+      button.closest('.d2l-guess').after(said);
+      for (const [id, { form }] of [...open]) { form.remove(); unfold(id); }
+      veil();
+      said.focus();
+    });
+    return button;
+  }
 
   function question(place, index) {
-    const id = place.dataset.claim, measured = Number(place.dataset.value), claim = document.getElementById(`claim-${id}`);
+    const id = place.dataset.claim, measured = Number(place.dataset.value), claim = document.getElementById(place.dataset.anchor);
     if (!positive(measured) || !claim) return;
     const said = make('p', { role: 'status', tabindex: -1, class: 'd2l-guess-said' });
     place.append(said);
@@ -134,8 +225,6 @@
     const seen = skipped();
     if (seen.includes(id) || seen.includes('*')) return;
     if (!(start.compareDocumentPosition(end) & Node.DOCUMENT_POSITION_FOLLOWING)) return;
-    const badges = document.querySelectorAll(`a.d2l-said[href="#claim-${id}"] .d2l-badge`);
-    open.set(id, { place, end, list: [...between(start, end), ...badges] });
 
     const field = (name, text) => {
       const input = make('input', { id: `d2l-guess-${index}-${name}`, type: 'text', inputmode: 'decimal',
@@ -150,7 +239,8 @@
       make('div', {}, guessLabel, ' ', guess, ` ${place.dataset.unit}`),
       make('details', {}, make('summary', {}, 'with an interval'), lowLabel, ' ', low, ' ', highLabel, ' ', high,
         ' so wide that you are 80% sure of it'),
-      make('div', {}, make('button', { type: 'submit' }, 'Lock it and show the result'), ' ', show, ' ', link));
+      make('div', {}, make('button', { type: 'submit' }, 'Lock it and show the result'), ' ', show, ' ', mute(), ' ', link));
+    open.set(id, { place, form, end, list: [...between(start, end), ...retold(end)] });
     const finish = (text) => {
       form.remove();
       unfold(id);
@@ -175,10 +265,11 @@
     let target = null;
     try { target = document.getElementById(decodeURIComponent(location.hash.slice(1))); } catch { return; }
     if (!target) return;
+    const before = open.size;
     for (const [id, { place, list }] of [...open]) {
       if (list.some((e) => e.contains(target) || e.parentElement === target && !target.contains(place))) unfold(id);
     }
-    if (target.closest('.d2l-claim')) target.scrollIntoView();
+    if (open.size < before || veiled.has(target)) (veiled.get(target) || target).scrollIntoView();
   }
 
   // Each guess as a dot: how many times too low or too high, on a logarithmic axis, a row for each topic.
@@ -205,7 +296,7 @@
   }
 
   function overview(place) {
-    const said = make('p', { role: 'status' }), result = make('div');
+    const said = make('p', { role: 'status', tabindex: -1 }), result = make('div');
     const file = make('input', { type: 'file', accept: '.json,application/json', id: 'd2l-guess-file' });
     const button = (text, f) => { const b = make('button', { type: 'button' }, text); b.addEventListener('click', f); return b; };
     const ask = make('input', { type: 'checkbox', id: 'd2l-guess-ask' });
@@ -260,8 +351,16 @@
       for (const tr of place.querySelectorAll('tr[data-claim]')) {
         const e = all[tr.dataset.claim];
         while (tr.children.length > 1) tr.lastChild.remove();
+        const again = e && button('erase', () => {
+          forget(tr.dataset.claim);
+          said.textContent = 'The guess is erased, and the book asks for it again.';
+          draw();
+          said.focus();
+        });
+        if (again) again.setAttribute('aria-label', `Erase the guess: ${tr.cells[0].textContent}`);
         tr.append(...(e ? [shown(e), none(e.measured) ? '–' : number(e.measured), none(e.measured) ? '–' : `×${times(off(e))}`]
           : ['', '', '']).map((t) => make('td', {}, t)));
+        if (again) tr.cells[1].append(' ', again);
       }
       if (notice) { said.textContent = notice; notice = ''; }
     }
@@ -277,6 +376,8 @@
     document.querySelectorAll('.d2l-predict[data-value]').forEach((place, index) => attempt(() => question(place, index)));
     attempt(() => { fold(); opened(); });
     window.addEventListener('hashchange', opened);
+    // guessed on another page, in another window or before the way back
+    for (const name of ['storage', 'pageshow']) window.addEventListener(name, () => attempt(veil));
     document.querySelectorAll('.d2l-guesses').forEach((place) => attempt(() => overview(place)));
   };
   if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', start); else start();

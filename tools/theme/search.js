@@ -1,4 +1,4 @@
-// The search finds claims too, by id or by three words or more of the sentence: tools/pages.py has put both into the
+// The search finds results too, by id or by three words or more of the sentence: tools/pages.py has put both into the
 // index that Sphinx makes. Sphinx's own results follow.
 document.addEventListener('DOMContentLoaded', () => {
   if (typeof Search === 'undefined') return;            // on the page of results alone
@@ -6,8 +6,11 @@ document.addEventListener('DOMContentLoaded', () => {
   Search._performSearch = (query, ...rest) => {
     const { docnames, filenames, titles, indexentries } = Search._index;
     const asked = query.toLowerCase().trim(), words = asked.split(/\s+/);
-    const claims = Object.entries(indexentries).filter(([entry, [[, id]]]) => id === `claim-${asked}`
-      || id.startsWith('claim-') && words.length > 2 && words.every((w) => entry.toLowerCase().includes(w)));
+    const claims = Object.entries(indexentries).filter(([entry, [[, anchor]]]) => {
+      const id = anchor.replace(/^claim-/, '');           // the older form
+      return entry.startsWith(`${id}: `)                  // what else is in the index is no claim
+        && (asked === id || words.length > 2 && words.every((w) => entry.toLowerCase().includes(w)));
+    });
     return [...others(query, ...rest),                  // shown from the last to the first
       ...claims.map(([entry, [[file, id]]]) => [docnames[file], titles[file], `#${id}`, entry, 0, filenames[file]])];
   };

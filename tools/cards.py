@@ -1,0 +1,141 @@
+"""The card of a result: what a link in the text shows on hover, focus and tap, as HTML."""
+
+from html import escape
+
+from d2l_local.claims import MARKS, MEASURED, Claim
+from tools import ledgers
+from tools.ledgers import Ledger
+
+BUSY = 0.1              # of the cores: if others took more, it is said
+# What to do where a condition did not hold, by its name.
+REMEDIES = {
+    'two free cores': 'Close other programs and run the cell again; a virtual machine may do better at '
+                      'another hour.',
+    'free cores': 'Close other programs and run the cell again.',
+    'quiet': 'Run the cell again when nothing else runs, or the book several times: make repeat N=3.',
+    'a C++ compiler': 'Install g++ or clang++, with the headers of Python.',
+    'links': 'It needs Linux, and leave to make network namespaces.',
+    'a GPU': 'It needs a GPU that the framework supports.',
+    'two GPUs': 'It needs two GPUs.',
+}
+
+
+def hints(c: Claim, others: list[Claim]) -> list[str]:
+    """Why a result may fail or be undecided on its machine, and the next experiment.
+
+    Args:
+        others: the same result on other kinds of machines.
+    """
+    if c.verdict in ('holds', MEASURED):
+        return []
+    said, here = [], c.where
+    holding = [o for o in others if o.verdict == 'holds']
+    if c.lacked:
+        said.append(REMEDIES.get(c.lacked, f'It needs {c.lacked}.'))
+    if c.others > BUSY * here['cores']:
+        said.append(f'Other processes took {c.others:.1f} of {here["cores"]} cores meanwhile: close them.')
+    if c.set_aside:
+        said.append(f'{c.set_aside} of {c.set_aside + c.windows} windows were disturbed and do not count.')
+    if c.verdict == 'fails':
+        if holding and all(o.where['cores'] > here['cores'] for o in holding):
+            said.append(f'It holds where there are more cores than {here["cores"]}.')
+        if here.get('vectors') == 'none':
+            said.append('This processor names no vector instructions.')
+        elif holding and here.get('vectors') and here['vectors'] != 'AVX-512':
+            said.append(f'This processor has {here["vectors"]}; wider vectors may change the outcome.')
+        if here.get('virtual'):
+            said.append('This is a virtual machine: its processors may be halves of one core, and the host '
+                        'may take them away.')
+        other = sorted({o.where['processor'] for o in holding} - {here['processor']})
+        if other:
+            said.append(f'It holds on {" and ".join(other)}.')
+        said.append('Next: run the cell again in a fresh kernel. If it fails again, vary the size in the '
+                    'cell and see where the outcome turns over.')
+    elif c.verdict == 'undecided':
+        said.append('Next: vary the size in the cell; close to the bound, no measurement decides.')
+    return said
+
+
+def outcome(c: Claim, others: list[Claim]) -> str:
+    """On how many kinds of machines it holds, this one included: ``holds on 3 of 3 kinds of machines``."""
+    decided = [o for o in [c, *others] if o.decided]
+    if not decided or not c.bounded:
+        return ''
+    return f'holds on {sum(o.verdict == "holds" for o in decided)} of {len(decided)} kinds of machines'
+
+
+def elsewhere(c: Claim, machines: list[Ledger]) -> list[Claim]:
+    """The same result on other kinds of machines."""
+    here = ledgers.kind(c.where)
+    return [o for led in machines if led.kind != here and (o := led.claim(c.id))]
+
+
+def between(c: Claim, machines: list[Ledger]) -> str:
+    """The interval between runs on such a machine, where several are stored."""
+    led = next((m for m in machines if m.kind == ledgers.kind(c.where)), None)
+    old = led and led.claims.get(c.id)
+    if not led or not old or len(old['runs']) < 2 or (ends := ledgers.published(old, led.typical)) is None:
+        return ''
+    low, high = (Claim(c.id, 'count', 'measured', c.unit, value=x, where={}, machine='').figure for x in ends)
+    return f'{len(old["runs"])} runs of such a machine: {low}–{high}'
+
+
+def lines(c: Claim, stored: bool, machines: list[Ledger]) -> list[str]:
+    """What a card says, as plain lines."""
+    others = elsewhere(c, machines)
+    mark = f'{MARKS[c.verdict]} ' if c.bounded else ''
+    said = [c.readout if not c.sentence else f'measured {c.figure}' if c.figure else '',
+            f'{mark}{c.tested}' if c.tested else 'not tested against a bound',
+            f'times: {c.times}' if c.times else '', between(c, machines), c.evidence,
+            f'conditions: {", ".join(c.needs)}' if c.needs else '', outcome(c, others),
+            f'{"a stored run on" if stored else "measured here, on"} {c.machine}', *hints(c, others)]
+    return [s for s in said if s]
+
+
+def card(c: Claim, stored: bool, machines: list[Ledger], cell: str, ledger: str) -> str:
+    """The card as HTML.
+
+    Args:
+        stored: it is not of this machine's run.
+        cell, ledger: addresses of the cell that measured it, and of the ledger.
+    """
+    first, *rest = lines(c, stored, machines)
+    body = ''.join(f'<span>{escape(s)}</span>' for s in rest)
+    return (f'<b>{escape(first)}</b>{body}<span><a href="{cell}">To the cell</a> · '
+            f'<a href="{ledger}">all results</a></span>')
+
+
+def link(words: str, c: Claim, href: str, stored: bool, machines: list[Ledger], ledger: str,
+         anchor: str = '', asked: str = '') -> str:
+    """A quotation of a result in the text: its words, the mark, and the card for ``card.js``.
+
+    Args:
+        words: HTML, with the number of the run that is shown.
+        anchor: an id for the link, where it is the first to quote the result.
+        asked: the address of the question, where the book asks for a guess at this result.
+    """
+    mark = (f'<span class="d2l-mark" role="img" aria-label="{c.verdict}">{MARKS[c.verdict]}</span>'
+            if c.verdict in MARKS else '')
+    title = '; '.join(lines(c, stored, machines))
+    extra = (f' id="{anchor}"' if anchor else '') + (f' data-asked="{escape(asked)}"' if asked else '')
+    return (f'<a class="d2l-said d2l-{c.verdict.split()[0]}"{extra} data-id="{c.id}" href="{href}" '
+            f'title="{escape(title)}" '
+            f'data-card="{escape(card(c, stored, machines, href, ledger))}">{words}{mark}</a>')
+
+
+def box(c: Claim, stored: bool, machines: list[Ledger], source: str) -> str:
+    """The result at its cell: one line that opens to what a card says.
+
+    Args:
+        source: the address of the sentence that quotes it.
+    """
+    mark = (f'<span class="d2l-mark" role="img" aria-label="{c.verdict}">{MARKS[c.verdict]}</span> '
+            if c.verdict in MARKS else '')
+    rest = lines(c, stored, machines)[bool(c.figure) if c.sentence else 1:]
+    head = c.sentence or c.readout
+    figure = f' <span class="d2l-figure">{escape(c.figure)}</span>' if c.sentence and c.figure else ''
+    body = ''.join(f'<li>{escape(s)}</li>' for s in rest)
+    return (f'<details class="d2l-claim d2l-{c.verdict.split()[0]}" id="{c.anchor}"><summary>{mark}'
+            f'{escape(head)}{figure}</summary><ul>{body}'
+            f'<li><a href="{source}">where the text says so</a> · <code>{c.id}</code></li></ul></details>')
+

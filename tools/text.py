@@ -1,0 +1,185 @@
+"""The text of the book: its pages, their sentences, and the links by which they quote results."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tools import markup
+from tools.notebooks import ROOT, read, toc, tree
+
+# `[6.0× faster](#hyb-pt-chain)` quotes a result, `[120 µs](#hyb-pt-chain:eager)` one of its two times;
+# `[words](#claim-hyb-pt-chain)` is the older form.
+LINK = re.compile(r'\[((?:[^\[\]`]|`[^`]*`)+)\]\(#(claim-)?([a-z0-9-]+?)(?::(\w+))?\)')
+CALLS = ('compare', 'estimate', 'count', 'verify')      # `d2l.compare(…)` and so on make a result
+OPTIONS = {'compare': {'above', 'below', 'work', 'needs', 'sync', 'clock'}}
+# Kinds of hosts that are no source: encyclopaedias that anyone edits, magazines, shops, forums, mirrors.
+WEAK_HOSTS = re.compile(r'\]\((https?://(?:[\w-]+\.)*(?:wikipedia|anandtech|tomshardware|techpowerup|tweaktown|'
+                        r'csdn|pcper|pcguide|eweek|storagereview|geektopia|sysrqmts|easymanua|manualspro|ques10|'
+                        r'inkl|vdocuments|scribd|medium|reddit|stackoverflow|stackexchange|quora|euno|arxivlens|'
+                        r'kingston|chipsandcheese|numberworld)'
+                        r'\.[a-z.]+/[^)]*)\)')
+# Directives whose body is no running text: code, formulas, definitions, tasks for the reader.
+NOT_TEXT = {'code', 'code-block', 'math', 'exercise', 'figure', 'glossary', 'toctree', 'mermaid'}
+
+
+def pages() -> list[Path]:
+    """The pages of the book in reading order, each a notebook or a Markdown file."""
+    return [p for page in toc() for p in (ROOT / f'{page}.ipynb', ROOT / f'{page}.md') if p.exists()]
+
+
+def markdown(path: Path) -> str:
+    """The text of a page."""
+    return '\n\n'.join(text for _, text in parts(path))
+
+
+def parts(path: Path) -> list[tuple[str, str]]:
+    """The texts of a page with where they stand: the whole file, or each Markdown cell of a notebook.
+
+    A cell's text is as Sphinx gets it.
+    """
+    if path.suffix != '.ipynb':
+        return [('', path.read_text())]
+    page = name(path).removesuffix('.ipynb')
+    return [(f'cell {i}, ', markup.for_sphinx(c.source, page, c.id))
+            for i, c in enumerate(read(path).cells) if c.cell_type == 'markdown']
+
+
+def name(path: Path) -> str:
+    """A page's file as errors name it."""
+    return path.relative_to(ROOT).as_posix() if ROOT in path.parents else path.name
+
+
+# Sentences ---------------------------------------------------------------------------------------
+
+def paragraphs(text: str) -> Iterator[str]:
+    """Paragraphs, headings, list items and table rows, without code and options."""
+    text = re.sub(r'<!--.*?-->', '', text, flags=re.DOTALL)
+    block: list[str] = []
+    hidden: list[tuple[str, bool]] = []      # open fences: their marks, and whether they hide
+    for raw in [*text.split('\n'), '']:
+        line = raw.strip()
+        fence = re.match(r'(`{3,}|~{3,}|:{3,})\s*(\{([\w-]+)\})?', line)
+        ends = not line or fence or re.match(r'(#+ |[-*+] |\d+\. |\||>|:\w+:)', line)
+        if ends and block:
+            yield ' '.join(block)
+            block = []
+        if fence:
+            if hidden and fence[1] == hidden[-1][0] and not fence[2]:
+                hidden.pop()
+            else:
+                code = not fence[2] and fence[1][0] != ':'
+                hidden.append((fence[1], code or fence[3] in NOT_TEXT))
+        elif line and not any(h for _, h in hidden) and not re.match(r':[\w-]+:|\|[-:| ]+\|$|%', line):
+            block.append(line)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a page's text."""
+    for p in paragraphs(text):
+        yield from re.split(r'(?<=[.!?])\s+(?=[A-Z`\[*(“"])', p)
+
+
+def plain(sentence: str) -> str:
+    """A sentence without Markdown: links as their words, no emphasis, no roles."""
+    sentence = re.sub(r'\[((?:[^\[\]`]|`[^`]*`)+)\]\([^)]*\)', r'\1', sentence)
+    sentence = re.sub(r'\{\w+\}`[^`]*`', '', sentence)
+    sentence = re.sub(r'^(#+ |[-*+] |\d+\. |> ?)', '', sentence)
+    marks = r'(`[^`]*`)|\*\*|(?<!\w)\*(?!\s)|(?<!\s)\*(?!\w)'         # in code a star is a star
+    return re.sub(r'\s+', ' ', re.sub(marks, lambda m: m[1] or '', sentence)).strip(' |')
+
+
+@cache
+def _said() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in pages():
+        for sentence in sentences(markdown(path)):
+            for m in LINK.finditer(sentence):
+                found.setdefault(m[3], plain(sentence))
+    return found
+
+
+def sentence_of(id: str) -> str:
+    """The sentence that quotes a result: of the first page, in reading order, that links to it."""
+    return _said().get(id, '')
+
+
+# Links and calls ---------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Link:
+    """A quotation of a result: its words, and where it stands (``chapters/…/x.md, line 3``)."""
+
+    words: str
+    id: str
+    part: str           # of a comparison whose time is quoted; '' for the result itself
+    old: bool           # the older form, which shows words
+    page: Path
+    where: str
+
+
+def links(path: Path) -> list[Link]:
+    """The results that a page's text quotes, in order."""
+    found = []
+    for where, text in parts(path):
+        for m in LINK.finditer(text):
+            line = text.count('\n', 0, m.start()) + 1
+            found.append(Link(m[1], m[3], m[4] or '', bool(m[2]), path,
+                              f'{name(path)}, {where}line {line}'))
+    return found
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call in a notebook that makes a result: ``d2l.compare(…)``, or the older ``claim(…)``."""
+
+    id: str             # empty if it is no literal
+    page: Path
+    cell: int           # among the code cells, from 1
+    where: str
+    name: str           # of the function
+    variants: int = 0   # of a comparison
+
+    @property
+    def old(self) -> bool:
+        return self.name == 'claim'
+
+
+def claimed(node: ast.AST, wanted: tuple[str, ...] = ('claim', *CALLS)) -> str | None:
+    """The id of the result that a call makes, or of another call whose name is ``wanted``.
+
+    Empty if it is no literal; None if the call is another one.
+    """
+    if not isinstance(node, ast.Call):
+        return None
+    called = getattr(node.func, 'attr', getattr(node.func, 'id', ''))
+    owner = getattr(getattr(node.func, 'value', None), 'id', '')
+    if called not in wanted or called in CALLS and owner not in ('d2l', 'claims'):
+        return None
+    return str(getattr(node.args[0], 'value', '')) if node.args else ''
+
+
+def calls(path: Path) -> list[Call]:
+    """The results that a notebook makes, in order."""
+    if path.suffix != '.ipynb':
+        return []
+    found, count = [], 0
+    for i, cell in enumerate(read(path).cells):
+        if cell.cell_type == 'code':
+            count += 1
+            found += [Call(id, path, count, f'{name(path)}, cell {i}, line {line}', called, variants)
+                      for id, called, variants, line in _calls_in(cell.source)]
+    return found
+
+
+@cache
+def _calls_in(source: str) -> list[tuple[str, str, int, int]]:
+    found = []
+    for node in ast.walk(tree(source)):
+        if (id := claimed(node)) is not None:
+            called = getattr(node.func, 'attr', getattr(node.func, 'id', ''))
+            variants = [k.arg for k in node.keywords if k.arg not in OPTIONS.get(called, set())]
+            found.append((id, called, len(variants), node.lineno))
+    return sorted(found, key=lambda f: f[3])
