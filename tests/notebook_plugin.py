@@ -1,23 +1,32 @@
 """What nbval needs to know of this book; loaded by ``make test``.
 
-Notebooks of a framework that is absent are left out by name. A claim is decided here after a second
-and a half of measurements, not after four as in ``make book``. nbval compares what a claim says and what
-it is bound by; the verdicts are judged at the end, beside what machines of this kind, and machines
-alike, gave before (``tools/ledgers.py``).
+Notebooks of a framework that is absent are left out by name. A result is measured here for a second and
+a half, and for as long again where that does not decide it; in ``make book`` for four. nbval compares
+what a result is and what it is tested against; what came out is judged at the end, beside the stored
+results and the ledgers of known machines (``tools/ledgers.py``).
 """
 
 import os
+from collections import Counter
+from pathlib import Path
 
+import nbformat
 import pytest
 
 from d2l_local import machine
-from d2l_local.claims import METADATA_KEY, VERDICTS
+from d2l_local.claims import METADATA_KEY, Claim
 from tools import ledgers, notebooks
 
-HERE = {'D2L_SPAN': '1.5', 'D2L_BUDGET': '6'}      # seconds: before a first verdict, and before none
+HERE = {'D2L_SPAN': '1.5', 'D2L_BUDGET': '6'}      # seconds: of ten windows, and to wait for a condition
 LONGEST = 'test_screens.py', 'test_editions.py'      # begun first, or one core would wait at the end
-claims: list[dict] = []
+claims: list[Claim] = []
+ran: dict[Path, bool] = {}           # notebooks, and whether each of their cells ran
 left_out: dict[str, str] = {}
+
+
+def pytest_addoption(parser):
+    parser.addoption('--whole-book', action='store_true',
+                     help='every notebook that can run on such a system must have run')
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -34,6 +43,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if hasattr(item, 'cell_num'):
             item.add_marker('alone')
+            ran.setdefault(item.path, True)
 
 
 def pytest_collectstart(collector):
@@ -51,25 +61,65 @@ def pytest_runtest_setup(item):
 
 
 def pytest_runtest_teardown(item):
-    for out in getattr(item, 'test_outputs', None) or []:
-        claim = out.get('metadata', {}).get(METADATA_KEY)
-        if claim:
-            claims.append(dict(claim))
+    if hasattr(item, 'cell_num'):
+        outputs = getattr(item, 'test_outputs', None)
+        ran[item.path] = ran.get(item.path, True) and outputs is not None
+        for out in outputs or []:
+            if data := out.get('metadata', {}).get(METADATA_KEY):
+                claims.append(Claim.of(dict(data)))
+
+
+def again(ids: list[str], reference: dict[str, Path]) -> dict[str, list[str]]:
+    """Run the notebooks of these results once more, in fresh kernels; returns what came out."""
+    found: dict[str, list[str]] = {id: [] for id in ids}
+    for path in dict.fromkeys(reference[id] for id in ids):
+        os.environ.update(HERE)
+        try:
+            for c in ledgers.claims_of(notebooks.execute(path, 'once more: ')):
+                if c.id in found:
+                    found[c.id].append(c.verdict)
+        except notebooks.CellFailed:
+            pass                        # red already: a cell that fails is a test that fails
+        finally:
+            for name in HERE:
+                os.environ.pop(name, None)
+    return found
+
+
+def absent(left: dict[str, str]) -> list[str]:
+    """Why this is no whole run: notebooks left out on a system for which their framework has a wheel."""
+    if notebooks.should_have_mxnet():
+        return [f'{name} did not run, and could on such a system: {why}' for name, why in left.items()]
+    return []
 
 
 def pytest_sessionfinish(session, exitstatus):
-    session.config.judgement = None
-    if claims:
-        try:
-            stored = ledgers.all_ledgers()
-        except ledgers.Refused as e:
-            session.config.judgement = ledgers.Judgement(red=[str(e)])
-        else:
-            here = machine.machine()
-            session.config.judgement = ledgers.judge(claims, here, stored)
-            session.config.ledger = next((x for x in stored if x.kind == ledgers.kind(here)), None)
-        if exitstatus == 0 and session.config.judgement.red:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    config = session.config
+    config.judgement = None
+    if not ran or config.option.collectonly:
+        return
+    try:
+        stored, known = ledgers.all_ledgers(), ledgers.expected()
+    except ledgers.Refused as e:
+        config.judgement = ledgers.Judgement(red=[str(e)])
+    else:
+        where = {c.id: path for path, whole in ran.items() if whole
+                 for c in ledgers.claims_of(nbformat.read(path, as_version=4))}
+        reference = {c.id: c for path in set(where.values())
+                     for c in ledgers.claims_of(nbformat.read(path, as_version=4))}
+        here = machine.machine()
+        said = ledgers.judge(claims, here, stored, reference, known)
+        if said.again:
+            said = ledgers.judge(claims, here, stored, reference, known,
+                                 again([i for i in said.again if i in where], where))
+        if config.getoption('--whole-book'):
+            said.red += absent(left_out)
+            said.red += [f'{p.relative_to(notebooks.ROOT)} did not run' for p in notebooks.notebooks()
+                         if p not in ran and str(p.relative_to(notebooks.ROOT)) not in left_out]
+        config.judgement = said
+        config.ledger = next((x for x in stored if x.kind == ledgers.kind(here)), None)
+    if exitstatus == 0 and config.judgement.red:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -78,8 +128,8 @@ def pytest_terminal_summary(terminalreporter, config):
         write(f'not run: {path}: {reason}')
     if said is None:
         return
-    counts = {v: sum(c['verdict'] == v for c in claims) for v in VERDICTS}
-    write(f'claims: {len(claims)}: ' + ', '.join(f'{n} {v}' for v, n in counts.items()))
+    counts = Counter(c.verdict for c in claims)
+    write(f'results: {len(claims)}: ' + ', '.join(f'{n} {v}' for v, n in counts.items()))
     ledger = getattr(config, 'ledger', None)
     if ledger is None:
         write(f'no stored ledger is of this kind of machine ({ledgers.kind(machine.machine())}). '
@@ -88,8 +138,8 @@ def pytest_terminal_summary(terminalreporter, config):
         within, between, n = ledgers.covered(claims, ledger)
         write(f'medians of this run in the stored intervals: {within} of {n} within one run, '
               f'{between} of {n} in the published ones')
-    for line in said.open:
-        write(f'without a verdict this time: {line}')
+    for line in said.notes:
+        write(line)
     for line in said.findings:
         write(f'finding: fails here: {line}')
     for line in said.red:

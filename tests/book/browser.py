@@ -13,7 +13,7 @@ import pytest
 
 NAMES = 'chromium', 'chromium-browser', 'google-chrome'
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-KEYS = {'Tab': (9, ''), 'Enter': (13, '\r'), 'Space': (32, ' '), 'ArrowLeft': (37, ''),
+KEYS = {'Tab': (9, ''), 'Enter': (13, '\r'), 'Escape': (27, ''), 'Space': (32, ' '), 'ArrowLeft': (37, ''),
         'ArrowUp': (38, ''), 'ArrowRight': (39, ''), 'ArrowDown': (40, '')}
 
 
@@ -39,8 +39,9 @@ class Browser:
             self.close()
             raise
         self.numbers = itertools.count(1)
-        self.errors: list[str] = []         # what the scripts of the pages raised or logged as errors
+        self.errors: list[str] = []     # what scripts of the pages raised, and errors of the console
         self.send('Runtime.enable')
+        self.send('Log.enable')
         self.send('Page.enable')
 
     @staticmethod
@@ -70,6 +71,8 @@ class Browser:
                 self.errors.append(str(said['params']['exceptionDetails']))
             elif said.get('method') == 'Runtime.consoleAPICalled' and said['params']['type'] == 'error':
                 self.errors.append(str(said['params']['args']))
+            elif said.get('method') == 'Log.entryAdded' and said['params']['entry']['level'] == 'error':
+                self.errors.append(str(said['params']['entry']))
             elif said.get('method') == 'Page.javascriptDialogOpening':
                 self.socket.send(json.dumps({
                     'id': next(self.numbers), 'method': 'Page.handleJavaScriptDialog',

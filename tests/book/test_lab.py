@@ -81,6 +81,17 @@ def test_a_notebook_runs_from_the_first_to_the_last_cell(lab, name):
     assert links > 0
 
 
+def test_a_solution_is_shown_as_text_and_leads_to_its_exercise(lab):
+    browser = opened(lab, 'chapters/hybridization/hybridization_solutions_pytorch.ipynb')
+    boxes = TEXTS.format('.jp-MarkdownOutput blockquote')
+    browser._wait(lambda: len(browser.run(boxes)) == 9 or None)
+    assert all(b.strip().startswith('Solution to ') for b in browser.run(boxes))
+    link = 'document.querySelector(".jp-MarkdownOutput blockquote a[href*=exercises]")'
+    browser._wait(lambda: browser.run(f'{link}.href.includes("/files/")') or None)     # JupyterLab has it
+    browser.run(f'{link}.click()')
+    browser._wait(lambda: browser.run('!!document.querySelector(".jp-MarkdownViewer")') or None)
+
+
 def test_a_figure_of_the_pages_turns_in_a_notebook(lab):
     browser = opened(lab, 'chapters/memory/memory_pytorch.ipynb')
     browser.run('jupyterapp.commands.execute("notebook:insert-cell-below")')

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from tests.book.browser import Browser
-from tools import drawing, ledger, live, notebooks, prose
+from tools import drawing, ledger, live, notebooks
 from tools.notebooks import ROOT
 
 THEME = ROOT / 'tools' / 'theme'
@@ -149,7 +149,8 @@ def test_break_even_is_where_the_curves_meet():
         v = model(**values)
         if v['pays'] and 1 < v['needed'] < 1e12:
             after, before = (model(**{**values, 'calls': v['needed'] + d}) for d in (1, -1))
-            assert after['plain'] > after['graph'] and before['plain'] < before['graph']
+            # the curves may meet in a whole number of calls, and rounding decides on which side
+            assert after['plain'] > after['graph'] and before['plain'] <= before['graph'] * (1 + 1e-12)
 
 
 def test_the_examples_of_parameter_servers():
@@ -266,7 +267,6 @@ def test_every_topic_asks_above_each_figure_and_says_below_what_to_see(topic, fo
     made = live.insert(text, MODULES[topic].LIVE, found)
     assert not live.MARK.search(made) and made.count('<form') == 0 and made.count('d2lLive.push') == 0
     assert made.count('window.d2lLive = window.d2lLive || []') == len(marks)
-    assert prose.unclassified(text) == []
 
 
 def test_twelve_figures_two_in_each_topic():
@@ -302,9 +302,21 @@ def test_a_figure_that_was_printed_or_claimed_is_found():
     assert some.find(twice) == (pytest.approx(2468e-6), page)
 
 
+@pytest.mark.parametrize(('text', 'value'), [
+    ('≈64%.', 0.64), ('≈64 %, and more', 0.64), ('3.5.', 3.5), ('3.5.\nms', 3.5), ('≈3.5 ms.', 3.5e-3),
+    ('≈3.5ms:', 3.5e-3), ('7, 8', 7), ('1,234,567.', 1234567), ('≈1,234.5 GB/s, then 2', 1234.5e9),
+    ('2.5e+03 GB/s.', 2.5e12), ('1e-3 s', 1e-3), ('12 (3 ms)', 12), ('12; ms', 12),
+    ('2.5–3.5 ms', None), ('1,2345', None), ('1.2.3', None), ('12,34 ms', None), ('.', None)])
+def test_a_figure_ends_where_the_sentence_goes_on(text, value):
+    found = printed('chapters/a/b', f'it takes {text}').find(live.Printed('a/b', 'it takes '))
+    assert found == (value and (pytest.approx(value), 'chapters/a/b'))
+
+
 def test_a_measured_start_beyond_the_slider_widens_it():
-    some = printed('chapters/measuring/regimes_pytorch', 'memory: ≈50,000 GB/s')
-    figure = live.start(FIGURES['roofline'], some).figure
+    inputs = tuple(replace(i, measured=live.Printed('a/b', 'memory: ')) if i.name == 'bandwidth' else i
+                   for i in FIGURES['roofline'].inputs)
+    some = printed('chapters/a/b', 'memory: ≈50,000 GB/s')
+    figure = live.start(replace(FIGURES['roofline'], inputs=inputs), some).figure
     bandwidth = next(i for i in figure.inputs if i.name == 'bandwidth')
     assert bandwidth.start == bandwidth.high == 50_000
 

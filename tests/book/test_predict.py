@@ -11,13 +11,17 @@ import nbformat
 import pytest
 
 from d2l_local import predictions
+from d2l_local.claims import Claim
 from tests.book.browser import Browser
-from tools import ledger, pages
+from tools import cards, ledger, pages
 from tools.notebooks import ROOT
 
 THEME = ROOT / 'tools' / 'theme'
 SCRIPT = THEME / 'predict.js'
-FIGURES = {'a-b': 5.0, 'a-c': 0.02}
+# One result of the older call, whose words have no figure, and one of the newer.
+RESULTS = {c.id: c for c in (
+    Claim('a-b', 'ratio', 'holds', 'times as long', above=2, value=5, sentence='It takes more than 2 times.'),
+    Claim('a-c', 'ratio', 'fails', '×', above=2, value=0.02, names=('eager', 'compiled')))}
 FORM = '#ask-a-b form'
 REFUSES = 'Storage.prototype.setItem = () => { throw new Error("full") }'
 NO_STORAGE = 'Object.defineProperty(window, "localStorage", { get() { throw new Error("no") } })'
@@ -28,9 +32,7 @@ node = pytest.mark.skipif(not shutil.which('node'), reason='needs node')
 
 def asked():
     """The questions as ``tools/pages.py`` writes them, and the rows of the page of guesses."""
-    entries = {id: ledger.Entry({'id': id, 'value': x, 'figure': f'{x:g} times as long',
-                                 'bound': '> 2 times as long'}, 'chapters/one/page', True)
-               for id, x in FIGURES.items()}
+    entries = {id: ledger.Entry(c, 'chapters/one/page', True) for id, c in RESULTS.items()}
     outs = [nbformat.v4.new_output('display_data', {}, metadata={
         predictions.METADATA_KEY: {'id': id, 'question': f'How many "{id}" & <more>?'}})
         for id in [*entries, 'a-none']]
@@ -48,20 +50,31 @@ def places(tmp_path_factory):
             f'<link rel="stylesheet" href="{(THEME / "d2l.css").as_uri()}">'
             f'<script src="{SCRIPT.as_uri()}"></script>'
             '<body><article class="bd-article"><section id="top"><h1>Top</h1>')
-    claim = '<div class="cell" id="end-{0}"><div class="d2l-claim" id="claim-{0}">result</div></div>'
-    said = '<a class="d2l-said" href="#claim-{0}">so <span class="d2l-badge" id="badge-{0}">5</span></a>'
-    page, guesses = folder / 'page.html', folder / 'guesses.html'
+    boxes = {id: f'<div class="cell" id="end-{id}">{cards.box(c, True, [], "#said")}</div>'
+             for id, c in RESULTS.items()}
+    page, guesses, other = (folder / f'{name}.html' for name in ('page', 'guesses', 'other'))
+
+    def said(id, words, name, page=''):
+        return cards.link(words, RESULTS[id], f'{page}#{RESULTS[id].anchor}', True, [], 'ledger.html', name,
+                          f'{folder}/page.html#ask-{id}')
     page.write_text(
-        f'{head}<p id="before">{said.format("a-b")}{said.format("a-c")}</p>'
+        f'{head}<p id="before">{said("a-b", "it is so", "said-a-b")} and '
+        f'{said("a-c", "0.020× faster", "said-a-c")}</p>'
         f'<div class="cell"><div class="output">{one}</div></div><p id="between">text</p>'
-        f'<section id="inner"><h2>Inner</h2><div class="cell" id="code">5</div>{claim.format("a-b")}'
-        '<p id="after">after</p></section>'
+        f'<section id="inner"><h2>Inner</h2><div class="cell" id="code">5</div>{boxes["a-b"]}'
+        '<p id="after">after</p><p id="next">next</p></section>'
         f'<section id="second"><div class="cell">{two}{nothing}</div>'
-        f'{claim.format("a-c")}{claim.format("a-none")}<p id="last">last</p></section>')
+        f'{boxes["a-c"]}<div class="cell" id="claim-a-none">result</div><h2>On</h2><p id="last">last</p>'
+        '</section>')
+    row = ledger.table([ledger.Entry(c, 'page', True) for c in RESULTS.values()], ['this run'], [],
+                       {id: f'page.html#ask-{id}' for id in RESULTS})
+    row = row.replace('></a></th>', '>20 of 3 take 0.020× as long</a></th>')   # the book has no such sentence
+    other.write_text(f'{head}<ul><li>{said("a-c", "<b>0.020×</b> as 3", "here", "page.html")}</li></ul>'
+                     f'<section>{row}</section>')
     text = (ROOT / 'guesses.md').read_text()
     own = re.search(r'<div class="d2l-guesses-own">.*?</div>', text, re.S)[0]
     guesses.write_text(f'{head}{own}{pages.guesses(rows)}')
-    return page, guesses
+    return page, guesses, other
 
 
 @pytest.fixture(scope='module')
@@ -85,12 +98,12 @@ def visible(browser, *ids):
     return {id: browser.run(f'document.getElementById("{id}").offsetParent !== null') for id in ids}
 
 
-FOLDED = {'between', 'code', 'claim-a-b', 'badge-a-b'}
+FOLDED = {'between', 'code', 'claim-a-b', 'said-a-b', 'after'}
 
 
 def hidden(browser):
     """What of the first experiment is not seen; its neighbours always are."""
-    found = visible(browser, 'before', 'ask-a-b', *FOLDED, 'after', 'last')
+    found = visible(browser, 'before', 'ask-a-b', *FOLDED, 'next', 'last')
     return {id for id, seen in found.items() if not seen}
 
 
@@ -132,7 +145,7 @@ def test_a_guess_by_keyboard_alone(browser, places):
     said = browser.run('document.activeElement.textContent')
     assert said == 'You guessed 10. Measured: 5 times as long. That is off by a factor of 2.00.'
     assert browser.run('document.activeElement.getAttribute("role")') == 'status'
-    assert not hidden(browser) and not visible(browser, 'claim-a-c')['claim-a-c']
+    assert not hidden(browser) and not visible(browser, 'a-c')['a-c']
     assert stored(browser) == {'guesses': {'a-b': {
         'guess': 10, 'low': None, 'high': None, 'measured': 5, 'topic': 'one'}}}
     browser.open(places[0])      # and another time
@@ -257,12 +270,12 @@ def test_two_questions_of_one_cell(browser, places, tmp_path):
     page = tmp_path / 'both.html'
     page.write_text(text.replace(two, '').replace(one, one + two))
     browser.open(page)
-    assert hidden(browser) == FOLDED | {'after'}
+    assert hidden(browser) == FOLDED | {'next'}
     fill(browser, '10')
-    assert hidden(browser) == {'between', 'code', 'after'}
-    assert visible(browser, 'ask-a-c', 'claim-a-c') == {'ask-a-c': True, 'claim-a-c': False}
+    assert hidden(browser) == {'between', 'code', 'after', 'next'}
+    assert visible(browser, 'ask-a-c', 'a-c') == {'ask-a-c': True, 'a-c': False}
     browser.open(page)
-    assert hidden(browser) == {'between', 'code', 'after'}
+    assert hidden(browser) == {'between', 'code', 'after', 'next'}
 
 
 def test_other_links_and_claims_without_a_figure_fold_nothing(browser, places):
@@ -314,7 +327,7 @@ def test_the_page_of_guesses(browser, places):
         ['one', '2', '×2.00', '2 of 2', '1 of 2', '1 of 1'],
         ['all', '3', '×2.00', '2 of 3', '2 of 3', '1 of 1']]
     assert [r[1:] for r in cells(browser, '.d2l-guesses')] == [
-        ['10 (4–20)', '5', '×2.00'], ['0.01', '0.02', '×2.00'], ['', '', '']]
+        ['10 (4–20) erase', '5', '×2.00'], ['0.01 erase', '0.02', '×2.00'], ['', '', '']]
     assert browser.run('document.querySelectorAll(".d2l-guess svg circle").length') == 3
 
 
@@ -378,11 +391,87 @@ def test_who_does_not_want_to_be_asked_is_not(browser, places):
     assert hidden(browser) == FOLDED
 
 
+def seen(browser, id):
+    """What a reader sees in place of a quotation, and where its link leads."""
+    return browser.run(f'''(() => {{ const a = document.getElementById("{id}");
+        const e = a.offsetParent ? a : a.nextElementSibling;
+        return [e.innerText, e.getAttribute("href").split("/").pop()] }})()''')
+
+
+ROWS = ('[...document.querySelectorAll(".d2l-ledger tbody tr")].map((r) => '
+        '[r.children[0], r.children[2]].map((e) => e.innerText))')
+TOLD = [['It takes more than 2 times.', '5 times as long'], ['20 of 3 take 0.020× as long', '0.0200×']]
+UNTOLD = [['It takes more than 2 times.', '…'], ['… of … take …× as long guess', '…']]
+
+
+def test_no_quotation_gives_a_result_away(browser, places):
+    """Neither on the page that asks nor on another, until it is guessed."""
+    browser.open(places[0])
+    assert seen(browser, 'said-a-b') == ['it is so', 'page.html#ask-a-b']
+    assert seen(browser, 'said-a-c') == ['…× faster guess', 'page.html#ask-a-c']
+    assert '0.02' not in browser.run('document.body.innerText')
+    browser.open(places[2])
+    assert seen(browser, 'here') == ['…× as 3 guess', 'page.html#ask-a-c']
+    assert browser.run(ROWS) == UNTOLD
+    put(browser, {'a-c': {'guess': 2}})
+    browser.open(places[2])
+    assert seen(browser, 'here') == ['0.020× as 3✗', 'page.html#a-c']
+    assert browser.run(ROWS) == [UNTOLD[0], TOLD[1]]
+    browser.run('localStorage.clear(); dispatchEvent(new Event("storage"))')       # in another window
+    assert seen(browser, 'here')[0] == '…× as 3 guess'
+
+
+def test_a_guess_shows_the_quotations(browser, places):
+    browser.open(places[0])
+    fill(browser, '10')
+    assert seen(browser, 'said-a-b') == ['it is so✓', '#claim-a-b']
+    assert seen(browser, 'said-a-c')[0] == '…× faster guess'
+    browser.run('document.querySelector("#ask-a-c form button[type=button]").click()')     # just show me
+    assert seen(browser, 'said-a-c')[0] == '0.020× faster✗'
+    browser.open(places[2])
+    assert browser.run(ROWS) == TOLD
+
+
+@pytest.mark.parametrize('keeps', [True, False])
+def test_each_page_offers_to_show_all(browser, places, before_scripts, keeps):
+    if not keeps:
+        before_scripts(NO_STORAGE)
+    for page, other in ((places[2], places[0]), (places[0], places[2])):
+        browser.open(page)
+        offers = browser.run('[...document.querySelectorAll("button")].filter((b) => '
+                             'b.textContent.startsWith("Do not ask")).length')
+        assert offers == browser.run('document.forms.length || 1')
+        click(browser, 'Do not ask')
+        assert '0.020' in seen(browser, 'here' if page == places[2] else 'said-a-c')[0]
+        assert not browser.run('document.forms.length + document.querySelectorAll(".d2l-asks").length')
+        assert browser.run('document.activeElement.getAttribute("role")') == 'status'
+        assert 'Ask me again' in browser.run('document.activeElement.textContent')
+        browser.open(other)
+        assert browser.run('!document.querySelector(".d2l-asks")') == keeps
+        if keeps:
+            browser.run('localStorage.clear()')
+
+
+def test_a_single_guess_is_erased(browser, places):
+    with_guesses(browser, places, SOME)
+    browser.run('document.querySelector("tr[data-claim=a-c] button").click()')
+    assert stored(browser)['guesses'] == {k: e for k, e in SOME.items() if k != 'a-c'}
+    assert browser.run('document.activeElement.textContent').startswith('The guess is erased')
+    assert [r[1] for r in cells(browser, '.d2l-guesses')] == ['10 (4–20) erase', '', '']
+    browser.open(places[0])
+    assert visible(browser, 'a-c', 'claim-a-b') == {'a-c': False, 'claim-a-b': True}
+
+
+def test_a_guess_after_a_link_opened_the_result(browser, places):
+    browser.open(places[0], '#claim-a-b')
+    assert 'You guessed 10' in fill(browser, '10') and not hidden(browser)
+
+
 def test_printed_everything_is_there(browser, places):
     browser.open(places[0])
     browser.send('Emulation.setEmulatedMedia', media='print')
     try:
-        assert not hidden(browser)
+        assert not hidden(browser) and not browser.run('document.querySelector(".d2l-asks").offsetParent')
         assert browser.run(f'getComputedStyle(document.querySelector("{FORM}")).display') == 'none'
     finally:
         browser.send('Emulation.setEmulatedMedia', media='')

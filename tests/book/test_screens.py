@@ -1,14 +1,18 @@
 """The pages in a browser: light, found, fit for a phone, usable by all."""
 
+import base64
 import functools
 import gzip
 import http.server
+import io
 import json
 import threading
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import axe_core_python
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
 from tests.book.browser import Browser
@@ -29,7 +33,7 @@ BARRIERS = """new Promise((then) => {
     .then((r) => r.violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 120))]))"""
 WHOLE = BARRIERS % 'document'
 # What takes long and is alike everywhere is judged on some: colours of code, formulas, side bars, rows.
-SAMPLE = BARRIERS % """{exclude: [['.highlight pre'], ['.katex'], ['.bd-sidebar-primary'],
+SAMPLE = BARRIERS % """{exclude: [['.highlight pre'], ['math'], ['.bd-sidebar-primary'],
     ['.bd-sidebar-secondary'], ['.d2l-ledger tr:nth-child(n + 5)']]}"""
 LOADED = """document.fonts.ready.then(() => [location.href,
     ...performance.getEntriesByType('resource').map((e) => e.name)])"""
@@ -90,6 +94,74 @@ def test_every_page_is_light_fits_a_phone_and_has_no_barriers(html, pages, serve
     assert not {name: found for name, found in faults.items() if found}
 
 
+FORMULAS = ('chapters/splitting/index.html', 'chapters/transformer/index.html',
+            'chapters/asynchrony/asynchrony_mxnet.html', 'chapters/transformer/serving_pytorch.html',
+            'chapters/automatic_parallelism/automatic_parallelism_solutions_pytorch.html')
+FIGURES = ('chapters/splitting/index.html', 'chapters/multi_gpu/index.html',
+           'chapters/hardware/hardware.html')
+# Of each formula: what stands right of the room for it, and cannot be scrolled to.
+CUT_OFF = """document.fonts.ready.then(() => [...document.querySelectorAll('.bd-article math')].filter(
+    (math) => {
+    const room = math.closest('div.math, p, li, td, dd, summary, figcaption');
+    const parts = [...math.querySelectorAll('*')];
+    const right = Math.max(...parts.map((e) => e.getBoundingClientRect().right));
+    return right + room.scrollLeft - room.scrollWidth > room.getBoundingClientRect().left + 1
+        || room.scrollWidth > room.clientWidth && !(getComputedStyle(room).overflowX === 'auto'
+                                                    && room.tabIndex === 0);
+}).map((math) => math.textContent))"""
+# Exponents that do not end above the foot of their letter, and indices that do not end below it.
+FALLEN = """[...document.querySelectorAll('.bd-article :is(msup, msub)')]
+    .filter((e) => { if (!e.checkVisibility()) return false;
+        const [base, mark] = [...e.children].map((c) => c.getBoundingClientRect().bottom);
+        return !(e.localName === 'msub' ? mark > base + 1 : mark < base - 2); })
+    .map((e) => e.textContent)"""
+
+
+@pytest.mark.parametrize('name', FORMULAS)
+def test_formulas_are_set_and_whole_on_a_phone_without_a_script(html, browser, name):
+    browser.send('Emulation.setScriptExecutionDisabled', value=True)
+    browser.resize(390)
+    try:
+        browser.open(html / name)
+        text = browser.run('document.querySelector(".bd-article").innerText')
+        cut_off, fallen = browser.run(CUT_OFF), browser.run(FALLEN)
+        fonts = browser.run("[...document.fonts].filter((f) => f.status === 'loaded')"
+                            '.map((f) => f.family)')
+    finally:
+        browser.send('Emulation.setScriptExecutionDisabled', value=False)
+    assert '\\(' not in text and '\\[' not in text
+    assert any('math' in f for f in fonts)
+    assert not cut_off
+    assert not fallen
+
+
+@pytest.mark.parametrize('name', FIGURES)
+def test_figures_are_dark_on_a_dark_page(html, browser, name):
+    """Most of each figure is about as dark as the page, and what is drawn stands out."""
+    browser.resize(1280)
+    browser.open(html / name)
+    browser.run("""Object.assign(document.documentElement.dataset, {theme: 'dark', mode: 'dark'});
+        Promise.all([...document.images].map((image) => image.decode()))
+            .then(() => new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(then))))
+            .then(() => null)""")
+    places = browser.run("""[...document.querySelectorAll('.bd-article img[src$=".svg"]')].map((e) => {
+        const r = e.getBoundingClientRect();
+        return {x: r.x + scrollX, y: r.y + scrollY, width: r.width, height: r.height, scale: 1}; })""")
+    assert places
+    for place in places:
+        shot = browser.send('Page.captureScreenshot', clip=place, captureBeyondViewport=True)['data']
+        light = plt.imread(io.BytesIO(base64.b64decode(shot)))[..., :3].mean(axis=2)
+        assert np.median(light) < 0.2 and light.max() > 0.8
+
+
+def test_pages_opened_as_files_log_no_error(html, pages, browser):
+    browser.errors.clear()
+    for name in sorted(set(pages) - {'index.html'})[::5]:
+        browser.open(html / name)
+        browser.run('new Promise((then) => setTimeout(then, 200))')
+    assert not browser.errors
+
+
 def test_axe_sees_a_barrier(served, browser):
     browser.resize(1280)
     browser.open(f'{served}refuted.html')
@@ -105,7 +177,7 @@ def test_the_first_screen_says_what_where_and_how(html, browser, scripts):
     try:
         browser.open(html / 'intro.html')
         bottoms = browser.run("""[...document.querySelectorAll(
-            'article h1, article a[href$="#claim-msr-pt-all"], article .d2l-badge.d2l-not, article pre, '
+            'article h1, article a[data-id="msr-pt-all"], article .d2l-badge.d2l-not, article pre, '
             + 'article tbody tr')].slice(0, 8).map((e) => e.getBoundingClientRect().bottom)""")
         first = browser.run('document.querySelector("article").innerText')
         cards = browser.run("""[...document.querySelectorAll('article .sd-card')].map((c) => [
@@ -120,7 +192,7 @@ def test_the_first_screen_says_what_where_and_how(html, browser, scripts):
 
 def test_the_search_finds_claims_terms_and_exercises(html, browser):
     claims = json.loads((html / 'ledger.json').read_text())['claims']
-    asked = {c['id']: f'{c["page"]}.html#claim-{c["id"]}' for c in claims}
+    asked = {c['id']: f'{c["page"]}.html#{c["anchor"]}' for c in claims}
     words = {' '.join(reversed(c['sentence'].split()[-6:])): asked[c['id']] for c in claims}
     titles = {e.title: f'#{e.label}' for e in exercises.all_exercises()}
     browser.open(html / 'search.html', '?q=nothing')
@@ -129,7 +201,7 @@ def test_the_search_finds_claims_terms_and_exercises(html, browser):
             .map((r) => `${{r[0]}}.html${{r[2]}}`)]))""")
     assert not [q for q, place in asked.items() if found[q][0] != place]
     for q, place in words.items():
-        others = [k for k, p in enumerate(found[q]) if '#claim-' not in p]
+        others = [k for k, p in enumerate(found[q]) if p not in asked.values()]
         assert place in found[q][:others[0] if others else None], q         # claims stand first
     assert not [t for t in terms.terms() if not any('glossary.html#term-' in p for p in found[t][:3])]
     assert not [t for t, label in titles.items()
@@ -144,6 +216,6 @@ def test_words_of_a_claim_lead_to_it(html, browser):
     first = '#search-results li a'
     browser._wait(lambda: browser.run(f'document.querySelector("{first}")?.textContent'))
     browser.run(f'document.querySelector("{first}").click()')
-    shown = browser._wait(lambda: browser.run(f"document.querySelector('#claim-{claim['id']}:target')"
+    shown = browser._wait(lambda: browser.run(f"document.querySelector('#{claim['anchor']}:target')"
                                               '?.textContent'))
     assert claim['sentence'] in shown

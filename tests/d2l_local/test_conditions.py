@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import math
 import os
 import sys
 import time
@@ -73,9 +74,10 @@ def test_every_watch_is_ended():
 def test_the_accounting(monkeypatch, all_busy, own_busy, seconds, free):
     monkeypatch.setattr(sys, 'platform', 'linux')
     now, busy, own = iter([0.0, seconds]), iter([0.0, all_busy]), iter([0.0, own_busy])
-    monkeypatch.setattr(conditions.os, 'cpu_count', lambda: 2)
+    monkeypatch.setattr(machine, 'own_cores', lambda: {0, 1})
+    monkeypatch.setattr(machine, 'quota', lambda: math.inf)
     monkeypatch.setattr(conditions.time, 'monotonic', lambda: next(now))
-    monkeypatch.setattr(conditions, '_all_busy', lambda: next(busy))
+    monkeypatch.setattr(conditions, '_all_busy', lambda cores: next(busy))
     monkeypatch.setattr(conditions, 'own_busy', lambda: next(own))
     monkeypatch.setattr(machine, 'shared_cores', lambda k: '')
     assert (conditions._watch_cores()() == '') == free
@@ -95,11 +97,58 @@ def test_cores_that_are_shared_are_not_free(monkeypatch, answers, reason):
 @pytest.mark.parametrize(('others', 'free'), [(0.1, True), (1.9, False)])
 def test_free_cores_are_those_that_this_program_may_use(monkeypatch, others, free):
     monkeypatch.setattr(conditions, 'taken', lambda: lambda: others)
-    monkeypatch.setattr(conditions.os, 'cpu_count', lambda: 4)
-    monkeypatch.setattr(machine, 'cores', lambda: 4)
+    monkeypatch.setattr(machine, 'own_cores', lambda: set(range(4)))
+    monkeypatch.setattr(machine, 'quota', lambda: math.inf)
     condition = conditions.known['free cores']
     assert condition.passing
     assert (condition.probe() == '') == free and (condition.watch()() == '') == free
+
+
+@pytest.mark.parametrize(('own', 'granted', 'others', 'k', 'reason'), [
+    ({0, 1}, math.inf, 0.1, 2, ''),
+    ({0, 1}, math.inf, 1.0, 2, 'other work took 1.0 of 2 cores'),       # whatever 62 other cores do
+    ({0, 1}, math.inf, 1.0, 1, ''),
+    (set(range(64)), 1.5, 0.0, 2, 'this program is granted the time of 1.5 cores'),
+    (set(range(64)), 1.5, 40.0, 1, ''),                                 # of others there is enough
+    (set(range(64)), 0.5, 0.0, 1, 'this program is granted the time of 0.5 cores'),
+    (set(range(64)), 2.0, 62.5, 2, 'other work took 62.5 of 64 cores')])
+def test_cores_that_are_not_ours_are_not_free(monkeypatch, own, granted, others, k, reason):
+    monkeypatch.setattr(os, 'cpu_count', lambda: 64)
+    monkeypatch.setattr(os, 'sched_getaffinity', lambda who: own, raising=False)
+    monkeypatch.setattr(machine, 'quota', lambda: granted, raising=False)
+    assert conditions.too_few_left(others, k) == reason
+
+
+STAT = """cpu  1000 20 300 9000 50 6 7 80 90 0
+cpu0 100 0 10 500 0 1 2 3 90 0
+cpu2 200 10 20 400 50 0 0 40 0 0
+cpu11 700 10 270 8100 0 5 5 37 0 0
+intr 12345 0 9
+ctxt 99
+"""
+
+
+@pytest.mark.parametrize(('cores', 'ticks'), [
+    ({0}, 116), ({2}, 270), ({0, 2}, 386), ({11}, 1027),
+    ({0, 1}, 1413), (set(), 0)])         # no line for core 1: those of all cores together
+def test_the_time_of_some_cores(cores, ticks):
+    """Idle time and waiting for a disk are not busy; a core that is off (1) shifts no number."""
+    assert conditions._busy(STAT, cores) == ticks
+
+
+@linux
+@pytest.mark.parametrize(('own', 'others'), [({0}, 0.0), ({1}, 0.499), ({0, 1}, 0.498)])
+def test_what_others_take_is_counted_where_this_process_may_run(monkeypatch, own, others):
+    """In ten seconds, others are busy for five on core 1, and for none on core 0."""
+    stat = iter(f'cpu  {n} 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 {n} 0 0 0 0 0 0 0 0 0\n'
+                for n in (0, 500))
+    now = iter([0.0, 10.0])
+    monkeypatch.setattr(conditions.Path, 'read_text', lambda path: next(stat))
+    monkeypatch.setattr(os, 'sysconf', lambda name: 100)
+    monkeypatch.setattr(conditions.time, 'monotonic', lambda: next(now))
+    monkeypatch.setattr(conditions, 'own_busy', lambda: 0.0)
+    monkeypatch.setattr(os, 'sched_getaffinity', lambda who: own)
+    assert conditions.taken()() == pytest.approx(others)
 
 
 @linux

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from d2l_local import machine
+from d2l_local import claims, machine, timing
 
 
 @pytest.fixture
@@ -142,6 +142,71 @@ def test_what_is_queued_at_the_exit_is_done(t):
     code = ('import time, torch\nfrom d2l_local import torch as d2l\nd = d2l.devices(1)[0]\n'
             'd.submit(lambda: time.sleep(0.3), "wait")\nd.submit(lambda: print("done"), "say")')
     assert machine.run_child(code) == 'done\n'
+
+
+def timer(t, queue):
+    timer = t.Timer()
+    queue()
+    return timer.stop()
+
+
+def benchmark(t, queue):
+    start = time.perf_counter()
+    with t.Benchmark():
+        queue()
+    return time.perf_counter() - start
+
+
+@pytest.mark.parametrize('clock', [
+    timer, benchmark,
+    lambda t, queue: t.measure(queue, budget=0.01, sample=0.001).value,
+    lambda t, queue: t.ratio(queue, queue, budget=0.01, sample=0.001).fast],
+    ids=['Timer', 'Benchmark', 'measure', 'ratio'])
+def test_no_clock_stops_before_virtual_devices_are_done(t, clock):
+    """Least of all because there was none when this was imported."""
+    for device in t.devices(2):
+        device.synchronize()
+        assert clock(t, lambda d=device: d.submit(lambda: time.sleep(0.05), 'sleep') and None) >= 0.05
+
+
+def test_a_given_wait_goes_before(t):
+    device, release = t.devices(1)[0], threading.Event()
+    device.submit(lambda: release.wait(60), 'gate')
+    try:
+        assert t.Timer(sync=None).stop() < 30
+        assert t.measure(int, sync=None, budget=0.01).value < 1
+        with t.Benchmark(sync=None):
+            pass
+    finally:
+        release.set()
+
+
+def test_where_nothing_queues_nothing_is_waited_for(t, monkeypatch):
+    """Samples are short then, and no clock pays for a look at each device."""
+    given = []
+    monkeypatch.setattr(timing, '_clock', lambda clock, sample, sync: given.append(sync) or 1 / 0)
+    monkeypatch.setattr(claims, 'claim', lambda *what, **how: timing._clock('wall', None, how['sync']))
+    for gpu, virtual, waits in ((False, [], False), (False, t.devices(1), True), (True, [], True)):
+        monkeypatch.setattr(t, '_gpu', gpu)
+        monkeypatch.setattr(t, '_virtual', virtual)
+        for call in (lambda: t.measure(int), lambda: t.ratio(int, int),
+                     lambda: t.claim('a-b', 'S.', (int, int), above=2)):
+            with pytest.raises(ZeroDivisionError):
+                call()
+            assert given.pop() is (t.synchronize if waits else None)
+
+
+@pytest.mark.skipif(not hasattr(os, 'fork'), reason='this system does not fork')
+def test_a_fork_waits_for_no_device_of_its_parent(t):
+    code = """import os
+from d2l_local import torch as d2l
+d2l.devices(1)
+if pid := os.fork():
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+else:
+    d2l.Timer().stop()
+    os._exit(0)"""
+    assert machine.run_child(code, timeout=60) == '0\n'
 
 
 def test_mxnet_devices(m):

@@ -1,7 +1,9 @@
 """Data, plots, graphs, the machine, and who imports whom."""
 
 import importlib
+import itertools
 import json
+import math
 import os
 import re
 import subprocess
@@ -68,7 +70,7 @@ def test_the_face_of_a_half_is_small_and_all_that_notebooks_use_of_it(half):
     if machine.machine()[half] is None:
         pytest.skip(f'{half} is not installed')
     face = importlib.import_module(f'd2l_local.{half}').__all__
-    assert len(set(face)) == len(face) <= 30 and sorted(face) == face
+    assert len(set(face)) == len(face) <= 34 and sorted(face) == face      # four make results
     for path in sorted((ROOT / 'chapters').glob('*/*.ipynb')):
         code = '\n'.join(c.source for c in nbformat.read(path, 4).cells if c.cell_type == 'code')
         if f'from d2l_local import {half} as d2l' in code:
@@ -110,6 +112,19 @@ def test_plot(args, lines):
     plt.close('all')
     assert drawn == lines
     assert axes.get_xlabel() == 'a' and [t.get_text() for t in axes.get_legend().get_texts()][0] == 'c'
+
+
+def test_curves_differ_by_more_than_their_colour():
+    """Eight of them; with colours, even more. A curve alone is drawn as ever."""
+    axes = plotting.plot([[i, i + 1] for i in range(40)])
+    looks = [(ln.get_linestyle(), ln.get_marker()) for ln in axes.get_lines()]
+    all_of_it = {(*look, ln.get_color()) for look, ln in zip(looks, axes.get_lines(), strict=True)}
+    given = plotting.plot([[1, 2], [3, 4]], fmts=['-'])
+    plt.close('all')
+    assert looks[0] == ('-', 'o')
+    assert len(set(looks)) == len({marker for _, marker in looks}) == 8 and len(all_of_it) == 40
+    assert all(a[0] != b[0] and a[1] != b[1] for a, b in itertools.pairwise(looks))
+    assert {(ln.get_linestyle(), ln.get_marker()) for ln in given.get_lines()} == {('-', 'None')}
 
 
 def test_plot_of_curves_that_do_not_match():
@@ -224,6 +239,43 @@ def test_a_processor_whose_name_is_hidden_is_told_by_its_design(said, name):
     assert machine._linux_processor(said) == name
 
 
+@pytest.mark.parametrize(('membership', 'files', 'cores'), [
+    ('0::/\n', {}, math.inf),                                    # the root group has no such file
+    ('0::/\n', {'cpu.max': 'max 100000\n'}, math.inf),
+    ('0::/\n', {'cpu.max': '150000 100000\n'}, 1.5),            # a container's own group
+    ('0::/a/b\n', {'cpu.max': 'max 100000\n', 'a/cpu.max': '200000 100000\n',
+                   'a/b/cpu.max': '50000 10000\n'}, 2.0),       # the narrowest of those around it
+    ('0::/a\n', {'b/cpu.max': '100000 100000\n'}, math.inf),    # another's
+    ('0::/../host/path\n', {'cpu.max': '250000 100000\n'}, 2.5),
+    ('12:memory:/m\n4:cpu,cpuacct:/docker/17ab\n1:name=systemd:/docker/17ab\n0::/x\n',
+     {'cpu,cpuacct/cpu.cfs_quota_us': '300000\n', 'cpu,cpuacct/cpu.cfs_period_us': '100000\n'}, 3.0),
+    ('1:cpu:/a\n', {'cpu/a/cpu.cfs_quota_us': '-1\n', 'cpu/a/cpu.cfs_period_us': '100000\n'}, math.inf),
+    ('1:cpu:/a\n', {'cpu/a/cpu.cfs_quota_us': '50000\n', 'cpu/a/cpu.cfs_period_us': '100000\n'}, 0.5),
+    ('3:cpuset,memory:/a\n', {'cpu/cpu.cfs_quota_us': '1\n'}, math.inf),
+    ('0::/\n', {'cpu.max': 'more than enough\n'}, math.inf)])
+def test_the_quota_of_a_control_group(tmp_path, membership, files, cores):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert machine._group_quota(membership, tmp_path) == cores
+
+
+@pytest.mark.parametrize(('allowed', 'quota', 'cores'), [
+    (64, math.inf, 64), (64, 1.5, 1), (64, 2.0, 2), (2, 8.0, 2), (64, 0.5, 1), (1, math.inf, 1)])
+def test_cores_are_those_that_can_be_kept_busy(monkeypatch, allowed, quota, cores):
+    monkeypatch.setattr(os, 'sched_getaffinity', lambda who: set(range(allowed)), raising=False)
+    monkeypatch.setattr(machine, 'quota', lambda: quota, raising=False)
+    assert machine.cores() == cores
+    assert machine.no_free_cores(65).endswith(f'this program may use {cores}')
+
+
+def test_a_system_without_control_groups_has_no_quota(monkeypatch):
+    def missing(path):
+        raise FileNotFoundError(path)
+    monkeypatch.setattr(machine.Path, 'read_text', missing)
+    assert machine.quota() == math.inf
+
+
 def test_no_compiler_is_no_error(monkeypatch):
     monkeypatch.setenv('PATH', '')
     monkeypatch.delenv('CXX', raising=False)
@@ -234,7 +286,7 @@ def test_free_cores(monkeypatch):
     assert machine.no_free_cores(1, enough=0) == ''
     assert 'free cores: 1 threads do' in machine.no_free_cores(1, enough=1e6)
     monkeypatch.setattr(machine, 'cores', lambda: 1)
-    assert machine.no_free_cores(2) == 'no 2 free cores: this machine has 1'
+    assert machine.no_free_cores(2) == 'no 2 free cores: this program may use 1'
 
 
 @pytest.mark.parametrize(('longer', 'reason'), [(1.0, ''), (1.4, ''), (1.8, '1.8 times as long')])

@@ -86,6 +86,19 @@ def test_a_row_that_cannot_be_measured_says_why(fakes, monkeypatch, error):
     assert 'for a reason' in str(figures.ladder_table(list(rows.values())))
 
 
+def test_a_disk_that_refuses_is_asked_once(fakes, monkeypatch):
+    """Each time, 128 MiB would be written in vain."""
+    asked = []
+
+    def refuse():
+        asked.append(1)
+        raise NotHere('no way around the cache')
+    monkeypatch.setattr(devices, 'disk_figures', refuse)
+    for times in 1, 2:      # a new table asks anew
+        disk = [r for r in ladder.measure() if r.here == 'no way around the cache']
+        assert len(disk) == 4 and len(asked) == times
+
+
 def test_no_third_cache_and_no_second_core(fakes, monkeypatch):
     monkeypatch.setattr(memory, 'reported_caches', lambda: {'L1': 48 * KIB, 'L2': MIB})
     monkeypatch.setattr(machine, 'no_free_cores', lambda *_: 'the cores are busy')

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -350,3 +352,16 @@ def test_a_run_that_met_the_race_of_the_engine_is_done_once_more(monkeypatch):
     with pytest.raises(cluster.ClusterError, match=pslite.ENGINE_RACE):
         pslite.run('module:function', 2, 1)
     assert len(calls) == 2      # and not a third time
+
+
+def test_members_are_in_the_order_of_their_ranks():
+    """As numbers: worker 10 comes after worker 2. ps-lite has numbered them in another order."""
+    c = pslite.Cluster.__new__(pslite.Cluster)      # no processes: they have answered already
+    c.wait_for = lambda late, timeout: None
+    ranked = [SimpleNamespace(name=f'{kind} {i}', answer=pickle.dumps((i + 5) % 12))
+              for kind in ('server', 'worker') for i in range(12)]
+    c.members = {m.name: m for m in (SimpleNamespace(name='scheduler'), *ranked)}
+    c._name_by_rank()
+    assert list(c.members) == ['scheduler', *(f'{kind} {i}' for kind in ('server', 'worker')
+                                              for i in range(12))]
+    assert c.callers[10].name == 'worker 10' and c.callers[10].answer == pickle.dumps(10)

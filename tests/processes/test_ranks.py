@@ -6,7 +6,9 @@ import contextlib
 import json
 import os
 import re
+import socket
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -196,3 +198,36 @@ def test_missing_in_a_collective():
         assert e.value.headline == says
     with pytest.raises(cluster.ClusterError, match='there are 2 ranks, and WORLD_SIZE is 3'):
         ranks.ranks(2, patience=1, WORLD_SIZE='3')
+
+
+NETWORK = SimpleNamespace(addresses=['10.0.0.1', '10.0.0.2', '10.0.0.3'], interface='eth', user='')
+
+
+@pytest.mark.parametrize(('network', 'gpus', 'backend', 'taken'), [
+    (None, 2, 'cpu:gloo,cuda:nccl', [0, 1]), (None, 1, 'gloo', []), (None, 0, 'gloo', []),
+    (NETWORK, 2, 'gloo', []), (NETWORK, 8, 'gloo', [])])
+def test_each_rank_has_a_gpu_of_its_own_or_none(monkeypatch, network, gpus, backend, taken):
+    """And none in a network, whose links NCCL would not use. Here, ranks join one after the other."""
+    import torch
+    from torch import distributed as dist
+    places, devices, backends = [], [], []
+
+    def run(self, function, *args, **_):
+        for place in places:
+            for name, value in place.items():
+                monkeypatch.setenv(name, value)
+            function(*args)
+    monkeypatch.setattr(cluster, 'template', lambda *_, **__: None)
+    monkeypatch.setattr(ranks.Ranks, 'add', lambda self, name, place, *_, **__: places.append(place))
+    monkeypatch.setattr(ranks.Ranks, 'run', run)
+    monkeypatch.setattr(socket, 'create_server', lambda address: socket.socket())
+    monkeypatch.setattr(torch, 'set_num_threads', lambda n: None)
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: gpus)
+    monkeypatch.setattr(torch.cuda, 'set_device', devices.append)
+    monkeypatch.setattr(dist, 'TCPStore', lambda *_, master_listen_fd=None, **__:
+                        master_listen_fd and os.close(master_listen_fd))
+    monkeypatch.setattr(dist, 'init_process_group', lambda backend, **_: backends.append(backend))
+    ranks.ranks(2, network=network).stop()
+    assert [p['LOCAL_RANK'] for p in places] == ['0', '1'] == [p['RANK'] for p in places]
+    assert {p['LOCAL_WORLD_SIZE'] for p in places} == {'2'}
+    assert (backends, devices) == ([backend] * 2, taken)

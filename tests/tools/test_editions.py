@@ -13,8 +13,9 @@ import bs4
 import nbformat
 import pytest
 
-from tools import editions, notebooks, prose
+from tools import editions, notebooks
 from tools.notebooks import ROOT
+from tools.text import pages
 
 
 @pytest.fixture(scope='module')
@@ -28,7 +29,7 @@ def secrets():
     """Sentences and lines of code of the solutions that stand nowhere else in the book."""
     texts = [c.source for p in editions.solutions() for c in nbformat.read(p, 4).cells]
     shown = []
-    for path in prose.pages():
+    for path in pages():
         if path.suffix == '.md':
             text = path.read_text()
             texts += [m[0] for m in editions.SOLUTION.finditer(text)]
@@ -38,7 +39,7 @@ def secrets():
     # a class checks its answers, so the checkers go with it, and know what is right
     public = '\n'.join([*shown, *(p.read_text() for p in (ROOT / 'd2l_local').rglob('*.py')),
                         *(p.read_text() for p in (ROOT / 'chapters').glob('*/checks.py'))])
-    lines = {line.strip() for text in texts for line in text.split('\n')}
+    lines = {line.strip().removeprefix('> ') for text in texts for line in text.split('\n')}
     return [line for line in lines if len(line) > 40 and not line.startswith((':', '```', '#', '|'))
             and line not in public]
 
@@ -60,11 +61,46 @@ def test_nothing_of_a_solution_is_in_it(edition):
     assert not list(edition.rglob('*solutions*'))
 
 
+def test_what_lies_beside_the_book_is_not_in_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
+    monkeypatch.setattr(editions, 'ROOT', tmp_path)
+    wanted = {'_toc.yml', 'intro.md', 'Makefile', 'LICENSE', 'chapters/a/index.md', 'chapters/a/one.ipynb',
+              'chapters/a/lab/weights.pt', 'd2l_local/claims.py', 'tests/sanitize.cfg'}
+    for name in (*wanted, 'answers.txt', 'README.md', 'notes.md', '.env', 'key.json', 'tests/test_a.py',
+                 'exercises/one.ipynb', 'chapters/a/solved.ipynb', 'chapters/a/a_solutions_mxnet.ipynb',
+                 'chapters/a/.ipynb_checkpoints/one.ipynb', 'chapters/guesses.json',
+                 'd2l_local/__pycache__/claims.pyc'):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text('')
+    (tmp_path / '_toc.yml').write_text(
+        'root: intro\nchapters: [{file: chapters/a/index, sections: [{file: chapters/a/one}]}]')
+    assert {p.relative_to(tmp_path).as_posix() for p in editions.of_the_book()} == wanted
+
+
+def test_its_readme_and_its_make_name_what_is_there():
+    """What needs tests or solutions is gone; the rest of the front door is as it was."""
+    makefile = (ROOT / 'Makefile').read_text()
+    short = editions.without_targets(makefile)
+    targets = {t for rule in re.findall(r'(?m)^([\w ]+):(?!=)', short) for t in rule.split()}
+    helped = set(re.findall(r'@echo "make (\w+)', short))
+    named = set(re.findall(r'`make (\w+)', editions.README))
+    assert named <= targets and len(named) > 5
+    assert helped <= targets
+    assert set(re.search(r'(?m)^\.PHONY: (.*)', short)[1].split()) == targets
+    before = {t for rule in re.findall(r'(?m)^([\w ]+):(?!=)', makefile) for t in rule.split()}
+    assert before - targets == set(editions.ABSENT) and before > targets
+    assert not re.findall(r'\b(?:tests|ARCHITECTURE)\b', editions.README)
+
+
 @pytest.mark.slow
 def test_it_has_all_else(edition):
     kept = [p for p in notebooks.toc() if 'solutions' not in p]
     assert all((edition / 'html' / f'{p}.html').exists() for p in kept)
     assert 'its exercises have no solutions' in (edition / 'html' / 'intro.html').read_text()
+    assert (edition / 'README.md').read_text() == editions.README
+    files = {p.name for p in edition.iterdir() if p.is_file()}
+    linked = set(re.findall(r'\]\((?!http)([\w.-]+)\)', editions.README))
+    assert linked <= files and {'Makefile', 'requirements.txt', 'pyproject.toml'} <= files
     listed = subprocess.run([sys.executable, '-c', 'from tools import exercises, notebooks\n'
                              'print(len(exercises.all_exercises()), len(notebooks.notebooks()))'],
                             cwd=edition, capture_output=True, text=True, check=True).stdout.split()
@@ -119,11 +155,14 @@ def test_a_pdf_needs_a_browser(monkeypatch, tmp_path):
 
 def test_text_without_solutions():
     text = ('Ask [here](a.md). It is [solved](t_solutions_mxnet.ipynb), as a solution. It is '
-            '[seen](#claim-a-b) and [known](#claim-a-c).\n\n'
+            '[seen](#claim-a-b) and [known](#claim-a-c). It is [6.0× faster](#a-b), in [2 ms](#a-b:fast), '
+            'and not [3 ms](#a-c:fast).\n\n'
             '```{solution} ex\n:class: dropdown\nForty-two.\n```\n\n'
+            '> <a id="a-sol-b"></a>**Solution to [B](exercises.md#a-ex-b)**\n>\n> Forty-three.\n\n'
             '3. [Exercises](exercises.md), with [solutions](t_solutions_pytorch.ipynb)\n4. More\n')
     assert editions.without_solutions(text, {'a-b'}) == (
-        'Ask [here](a.md). It is seen and [known](#claim-a-c).\n\n'
+        'Ask [here](a.md). It is seen and [known](#claim-a-c). It is 6.0× faster, in 2 ms, and '
+        'not [3 ms](#a-c:fast).\n\n'
         '3. [Exercises](exercises.md)\n4. More\n')
 
 

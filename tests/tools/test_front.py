@@ -95,6 +95,27 @@ def test_other_pythons(monkeypatch, capsys, python, ends):
         assert 'PyTorch half' in capsys.readouterr().out
 
 
+@pytest.mark.skipif(not shutil.which('make'), reason='no make')
+def test_make_lab_passes_options_on():
+    status, said = run('make', '-n', 'lab', 'ARGS=--port 9999 --no-browser')
+    assert status == 0 and said.strip().endswith('tools/front.py lab --port 9999 --no-browser')
+
+
+@pytest.mark.parametrize(('command', 'user', 'needed'), [
+    ('lab', 0, ['--allow-root']), ('lab', 1000, []), ('book', 0, [])])
+def test_the_lab_starts_for_root_too(monkeypatch, command, user, needed):
+    """JupyterLab refuses root, whom containers run as; a user's own options come last and win."""
+    monkeypatch.setattr(front.os, 'geteuid', lambda: user, raising=False)
+    monkeypatch.setattr(front, 'ensure', lambda command: None)
+    monkeypatch.setattr(sys, 'argv', ['front', command, '--port', '9999'])
+    started = []
+    monkeypatch.setattr(front.subprocess, 'Popen', lambda command, **how: started.append(command)
+                        or SimpleNamespace(wait=lambda: 0))
+    with pytest.raises(SystemExit):
+        front.main()
+    assert started == [[str(front.PYTHON), *front.COMMANDS[command], *needed, '--port', '9999']]
+
+
 def test_a_read_only_folder_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(front, 'ROOT', tmp_path / 'gone')     # cannot be written to, for any user
     with pytest.raises(SystemExit, match='cannot be written to.*\n.*Copy the book'):
@@ -380,36 +401,6 @@ def test_pages_that_stopped_half_made_are_made_anew(standing, tmp_path):
     (tmp_path / 'src-stored/_build/html/half.html').write_text('')
     assert standing('new', 'new')[0] is None
     assert [p.name for p in (tmp_path / 'html').glob('*.html')] == ['index.html']
-
-
-def test_what_a_run_depends_on(tmp_path, monkeypatch):
-    """Code, the modules that it imports and theirs, its framework; not comments, not other modules."""
-    monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
-    helpers = tmp_path / notebooks.HELPERS
-    helpers.mkdir()
-    for name, text in {'__init__': '', 'a': 'from d2l_local import b', 'b': 'x = 1', 'c': 'x = 1',
-                       'd': 'x = 1'}.items():
-        (helpers / f'{name}.py').write_text(text)
-    path = tmp_path / 'one_pytorch.ipynb'
-    code = 'from d2l_local import a\nprogram = ["-m", "d2l_local.d"]'
-    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-
-    def key():
-        for f in (notebooks.closure, notebooks.meaning):
-            f.cache_clear()
-        return notebooks.key(path, nb)
-    before = key()
-    for name, text, same in (('b', 'x = 1    # one', True), ('c', 'x = 2', True), ('b', 'x = 2', False),
-                             ('d', 'x = 2', False)):
-        old = (helpers / f'{name}.py').read_text()
-        (helpers / f'{name}.py').write_text(text)
-        assert (key() == before) == same, name
-        (helpers / f'{name}.py').write_text(old)
-    here = dict(notebooks.machine.machine())
-    monkeypatch.setattr(notebooks.machine, 'machine', lambda: {**here, 'mxnet': 'another'})
-    assert key() == before
-    monkeypatch.setattr(notebooks.machine, 'machine', lambda: {**here, 'torch': 'another'})
-    assert key() != before
 
 
 def test_refresh_of_something_else_is_refused(program):

@@ -1,14 +1,16 @@
 """What the pages do to a notebook before it is shown."""
 
+import os
 import re
 import shutil
 
+import bs4
 import nbformat
 import pytest
 
-from d2l_local import claims, predictions
-from d2l_local.claims import METADATA_KEY
-from tools import exercises, ledger, notebooks, pages, prose, terms
+from d2l_local import predictions
+from d2l_local.claims import METADATA_KEY, Claim
+from tools import cards, exercises, ledger, notebooks, pages, terms, text
 from tools.notebooks import ROOT
 
 
@@ -51,11 +53,12 @@ def test_a_question_gets_the_figure_that_answers_it(value):
     asked = nbformat.v4.new_output('display_data', {}, metadata={
         predictions.METADATA_KEY: {'id': 'a-b', 'question': 'How "many" <b>?'}})
     nb = nbformat.v4.new_notebook(cells=[cell('', asked, PRINTED)])
-    claim = {'value': value, 'figure': '5 "times"', 'bound': '> 2 times as long'}
-    row, = pages.ask(nb, 'chapters/one/page', {'a-b': ledger.Entry(claim, 'chapters/one/page', True)})
+    c = Claim('a-b', 'count', 'holds', '"times"', above=2, value=value, where=HERE, machine='m')
+    row, = pages.ask(nb, 'chapters/one/page', {'a-b': ledger.Entry(c, 'chapters/one/page', True)})
     page = asked.data['text/html']
     assert 'How &quot;many&quot; &lt;b&gt;?' in page and 'id="ask-a-b" data-claim="a-b"' in page
-    more = ' data-value="5.0" data-figure="5 &quot;times&quot;" data-unit="times as long"'
+    more = (' data-value="5.0" data-figure="5 &quot;times&quot;" data-unit="&quot;times&quot;" '
+            'data-anchor="a-b"')
     assert (more in page and 'data-topic="one" data-up="../../"' in page) == bool(value)
     assert 'chapters/one/page.html#ask-a-b' in row
 
@@ -80,21 +83,101 @@ def test_a_claim_before_other_code_keeps_its_output_where_it_was():
     assert code.outputs == [shown('a-b')] and test.outputs == [shown('a-c')]
 
 
-def test_a_verdict_has_one_colour_beside_a_sentence_and_in_a_claim():
-    css = (notebooks.ROOT / 'tools/theme/d2l.css').read_text()
-    plain, own = (dict(re.findall(rf'\.(d2l-{name}) {{[^}}]*?background: (#\w+);', css, re.DOTALL))
-                  for name in ('badge', '\\w+'))
-    assert {v: own.get(ledger.css(v), plain['d2l-badge']) for v in claims.VERDICTS} == claims.COLOURS
+HERE = {'processor': 'Some Processor', 'cores': 2, 'gpus': [], 'system': 'Linux x86_64'}
+NUMBER = Claim('a-n', 'count', 'holds', 'graphs', above=2.0, value=15329.0, where=HERE, machine='m')
+TIMES = Claim('a-b', 'ratio', 'holds', '×', above=3.0, value=6.02, low=5.7, high=6.3,
+              names=('slow', 'fast'), parts={'slow': 120.4e-6, 'fast': 20e-6}, where=HERE, machine='m')
+OLD = Claim('a-o', 'fact', 'fails', sentence='So & so.', where=HERE, machine='m')
+ENTRIES = {c.id: ledger.Entry(c, 'chapters/a/page', True) for c in (NUMBER, TIMES, OLD)}
 
 
-def test_a_claim_leads_back_to_its_sentence():
-    c = claims.Claim('a-b', 'One & two.', 'count', '> 2', 'holds', '3', machine='m')
-    data, metadata = c._repr_mimebundle_()
-    nb = nbformat.v4.new_notebook(cells=[cell('x = 1', nbformat.v4.new_output(
-        'display_data', data, metadata=metadata))])
-    pages.point_back(nb, 'chapters/a/page', {'a-b': 'chapters/b/other'}, None)
-    assert nb.cells[0].outputs[0].data['text/html'] == c.html(
-        ' · <a href="../../chapters/b/other.html#said-a-b">where the text says so</a>')
+def quoted(source, page='chapters/b/other', said=None, asked=None, machines=()):
+    """A text as a page shows it, as a tree."""
+    said = {} if said is None else said
+    made = pages.quote(source, page, ENTRIES, said, list(machines), asked or {})
+    return bs4.BeautifulSoup(made, 'html.parser')
+
+
+def test_a_link_shows_the_shown_run_s_number_with_a_mark_and_a_card():
+    made = quoted('It is [7.0× *faster*](#a-b), [500 µs](#a-b:slow) and [no](#a-gone).')
+    assert made.get_text() == 'It is 6.0× *faster*✓, 120 µs✓ and no.'
+    first, second = made.find_all('a', class_='d2l-said')
+    assert first['href'] == second['href'] == '../../chapters/a/page.html#a-b'
+    assert first['id'] == 'said-a-b' and 'id' not in second.attrs
+    assert 'data-asked' not in first.attrs and first['data-id'] == 'a-b'
+    assert first['class'] == ['d2l-said', 'd2l-holds'] and first.span['aria-label'] == 'holds'
+    assert first['title'].startswith(
+        'slow ÷ fast = 6.02× (5.70–6.30); ✓ above 3×: holds; times: slow 120 µs')
+    card = bs4.BeautifulSoup(first['data-card'], 'html.parser')
+    assert card.b.text == 'slow ÷ fast = 6.02× (5.70–6.30)' and 'a stored run on m' in card.text
+    assert [a['href'] for a in card('a')] == ['../../chapters/a/page.html#a-b', '../../ledger.html']
+
+
+def test_the_older_form_keeps_its_words():
+    link = quoted('It [is `so` 15](#claim-a-o).', 'chapters/a/page').a
+    assert link.get_text() == 'is `so` 15✗' and link['href'] == '#claim-a-o'
+    assert link['class'] == ['d2l-said', 'd2l-fails']
+    assert bs4.BeautifulSoup(link['data-card'], 'html.parser').b.text == '✗ fails'
+
+
+def test_thousands_keep_their_comma_everywhere():
+    """In the link, in its card, and in the box at the cell."""
+    link = quoted('It makes [15,329 graphs](#a-n).').a
+    assert link.find(string=True) == '15,329 graphs' and link['title'].startswith('a-n = 15,329 graphs;')
+    assert bs4.BeautifulSoup(link['data-card'], 'html.parser').b.text == 'a-n = 15,329 graphs'
+    box = bs4.BeautifulSoup(cards.box(NUMBER, True, [], '#said-a-n'), 'html.parser')
+    assert box.summary.text == '✓ a-n = 15,329 graphs' and '15' not in box.ul.text
+
+
+def test_a_link_whose_unit_does_not_fit_shows_what_the_source_says():
+    assert quoted('[6.0 ms](#a-b)').get_text() == '6.0 ms✓'
+
+
+def test_the_first_link_of_the_book_is_where_the_box_leads_back_to():
+    said = {'a-n': 'chapters/first/page'}
+    made = quoted('[15 graphs](#a-n), [6×](#a-b), [6×](#a-b)', said=said)
+    assert [a.get('id') for a in made('a')] == [None, 'said-a-b', None]
+    assert said == {'a-n': 'chapters/first/page', 'a-b': 'chapters/b/other'}
+
+
+def test_a_link_to_a_result_that_is_to_be_guessed_knows_the_question():
+    made = quoted('[6×](#a-b) and [15](#a-n)', asked={'a-b': 'chapters/a/page.html#ask-a-b'})
+    assert [a.get('data-asked') for a in made('a')] == ['../../chapters/a/page.html#ask-a-b', None]
+
+
+def test_the_box_at_the_cell_folds_what_the_card_says():
+    out, old, new = (nbformat.v4.new_output('display_data', {'text/html': '…'}, metadata={
+        METADATA_KEY: c.data()}) for c in (NUMBER, OLD, TIMES))
+    nb = nbformat.v4.new_notebook(cells=[cell('', PRINTED, out), cell('', old, new, PICTURE)])
+    said = {'a-n': 'chapters/b/other', 'a-b': 'chapters/a/page'}
+    pages.point_back(nb, 'chapters/a/page', said, False, [])
+    boxes = [bs4.BeautifulSoup(o.data['text/html'], 'html.parser').details for o in (out, old, new)]
+    assert [b['id'] for b in boxes] == ['a-n', 'claim-a-o', 'a-b']
+    assert [b['class'][1] for b in boxes] == ['d2l-holds', 'd2l-fails', 'd2l-holds']
+    assert [b.summary.text for b in boxes] == ['✓ a-n = 15,329 graphs', '✗ So & so.',
+                                               '✓ slow ÷ fast = 6.02× (5.70–6.30)']
+    assert [b.a['href'] for b in boxes] == ['../../chapters/b/other.html#said-a-n', '#said-a-o',
+                                            '#said-a-b']
+    assert all('measured here, on m' in b.ul.text and not b.has_attr('open') for b in boxes)
+    assert [o.get('data', {}).get('text/html') for o in (PRINTED, PICTURE)] == [None, None]
+
+
+@pytest.mark.parametrize('measured', [True, False])
+def test_a_page_measured_here_says_when_and_on_what(tmp_path, monkeypatch, measured):
+    monkeypatch.setattr(notebooks, 'EXECUTED', tmp_path)
+    path, entries = notebooks.notebooks()[0], [ENTRIES['a-b']]
+    kept = tmp_path / path.relative_to(ROOT)
+    kept.parent.mkdir(parents=True)
+    if measured:
+        kept.touch()
+        os.utime(kept, (1.7e9, 1.7e9))
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell('# One\n\nText.')])
+    pages.measured_note(path, nb, entries)
+    said = ('<p class="d2l-whose">The numbers on this page were measured on this machine, 2023-11-14: m.'
+            '</p>\n\n')
+    assert nb.cells[0].source == f'# One\n\n{said * measured}Text.'
+    pages.measured_note(path, nb, [])
+    assert nb.cells[0].source.count('d2l-whose') == measured
 
 
 def test_the_first_use_of_a_term_leads_to_the_glossary():
@@ -123,14 +206,25 @@ def test_every_term_is_one_of_the_glossary():
 
 def test_the_index_lists_every_exercise_with_its_solution():
     listed = exercises.all_exercises()
-    text = '\n'.join(p.read_text() for p in prose.pages() if p.name == 'exercises.md')
-    assert len(listed) == text.count('```{exercise}') and {e.label for e in listed} <= set(text.split())
+    asked = '\n'.join(p.read_text() for p in text.pages() if p.name == 'exercises.md')
+    assert len(listed) == asked.count('```{exercise}')
+    assert {e.label for e in listed} <= set(asked.split())
     assert not [e.label for e in listed if not e.solved or not e.time]
     warm_up = [e for e in listed if e.time == exercises.WARM_UP]
     assert all(e.solved == 'below the question' for e in warm_up)
-    topics = {p.parent.name for p in prose.pages() if p.name == 'exercises.md'}
+    topics = {p.parent.name for p in text.pages() if p.name == 'exercises.md'}
     assert len({e.topic for e in warm_up}) == len(topics) and len(warm_up) >= 3 * len(topics)
     assert exercises.index().count('\n') == len(listed) + 1
+
+
+def test_each_exercise_leads_to_its_solutions():
+    page = (ROOT / 'chapters' / 'hybridization' / 'exercises.md').read_text()
+    linked = exercises.with_solutions(page)
+    assert ('\n\n*Solved:* {ref}`MXNet <hyb-sol-lenet>`, {ref}`PyTorch <hyb-pt-sol-lenet>`.\n```\n'
+            in linked.partition('\n:label: hyb-ex-lenet\n')[2].partition('```{exercise}')[0])
+    assert re.sub(r'\n\*Solved:\*.*\n', '', linked) == page
+    assert linked.count('*Solved:*') == page.count('```{exercise}') - page.count('```{solution}')
+    assert exercises.with_solutions('# No exercise') == '# No exercise'
 
 
 def test_without_a_repository_there_are_no_buttons():

@@ -1,10 +1,9 @@
 """The figures of this topic that a reader can turn."""
 
-from tools.live import Derived, Figure, Input, Output, Point, Printed
+from tools.live import Claimed, Derived, Figure, Input, Output, Point, Printed
 
 REGIMES = 'measuring/regimes_pytorch'
-RATES = {'call': Printed(REGIMES, r'a call: +'), 'bandwidth': Printed(REGIMES, r'memory: +'),
-         'peak': Printed(REGIMES, r'arithmetic: +')}
+RATES = {name: Claimed(f'msr-pt-{name}') for name in ('call', 'bandwidth', 'peak')}
 # Operations and bytes of the three programs of that page.
 SMALL, ADDITION, PRODUCT = 20 * 2 * 8 * 1024, 2 ** 24, 2 * 1024 ** 3
 MOVED = 20 * 4 * (1056 + 8 * 64), 12 * 2 ** 24, 12 * 1024 ** 2
@@ -16,7 +15,7 @@ def regimes(calls, moved, work, call, bandwidth, peak):
     moving = moved / bandwidth
     computing = work / peak
     least = max(issuing, moving, computing)
-    what = 'calls' if issuing == least else 'bytes' if moving == least else 'arithmetic'
+    what = 'overhead' if issuing == least else 'memory' if moving == least else 'compute'
     return {'issuing': issuing, 'moving': moving, 'computing': computing, 'least': least, 'what': what}
 
 
@@ -25,7 +24,7 @@ def roofline(intensity, bandwidth, peak):
     ridge = peak / bandwidth
     rate = min(peak, bandwidth * intensity)
     return {'rate': rate, 'share': rate / peak, 'ridge': ridge,
-            'what': 'bytes' if intensity < ridge else 'arithmetic'}
+            'what': 'memory bandwidth' if intensity < ridge else 'the peak'}
 
 
 def amdahl(part, factor):
@@ -42,35 +41,35 @@ def reached(operations, row):
 
 LIVE = {
     'regimes': Figure(
-        'Cost model: calls, bytes or arithmetic?', regimes,
+        'Overhead, memory bandwidth or compute?', regimes,
         (Input('calls', 'Calls', '', 1, 100_000, 20, whole=True),
          Input('moved', 'Bytes moved', 'MB', 0.001, 10_000, 0.125),
          Input('work', 'Operations', 'GFLOP', 1e-6, 10_000, 0.00033),
-         Input('call', 'A call takes', 'µs', 0.1, 100, 3, measured=RATES['call']),
+         Input('call', 'A call takes', 'µs', 0.1, 100, 9, measured=RATES['call']),
          Input('bandwidth', 'Memory', 'GB/s', 1, 10_000, 20, measured=RATES['bandwidth']),
          Input('peak', 'Arithmetic', 'GFLOP/s', 1, 1_000_000, 200, measured=RATES['peak'])),
-        (Output('issuing', 'calls', 's'), Output('moving', 'bytes', 's'),
-         Output('computing', 'arithmetic', 's'), Output('least', 'at least', 's')),
-        ('It waits for {what}, and takes at least {least}.',),
+        (Output('issuing', 'overhead', 's'), Output('moving', 'memory', 's'),
+         Output('computing', 'compute', 's'), Output('least', 'at least', 's')),
+        ('It is {what}-bound, and takes at least {least}.',),
         drawn=('issuing', 'moving', 'computing'), log_y=True,
         presets={
             'twenty small layers': {'calls': 20, 'moved': MOVED[0] / 1e6, 'work': SMALL / 1e9},
             'a long addition': {'calls': 1, 'moved': MOVED[1] / 1e6, 'work': ADDITION / 1e9},
-            'a product of 1024 × 1024': {'calls': 1, 'moved': MOVED[2] / 1e6, 'work': PRODUCT / 1e9}}),
+            'a matmul of 1024 × 1024': {'calls': 1, 'moved': MOVED[2] / 1e6, 'work': PRODUCT / 1e9}}),
     'roofline': Figure(
-        'Cost model: the roofline of this machine', roofline,
+        'The roofline of this machine', roofline,
         (Input('intensity', 'Operations per byte', '', 0.01, 1000, 0.25),
          Input('bandwidth', 'Memory', 'GB/s', 1, 10_000, 20, measured=RATES['bandwidth']),
          Input('peak', 'Arithmetic', 'GFLOP/s', 1, 1_000_000, 200, measured=RATES['peak'])),
         (Output('rate', 'attainable rate', 'GFLOP/s'), Output('share', 'of the peak', '%')),
-        ('At {intensity} operations per byte, {what} set the limit: {rate}, {share} of the peak. '
+        ('At {intensity} operations per byte, {what} sets the limit: {rate}, {share} of the peak. '
          'The ridge is at {ridge}.',),
         over='intensity', rows=(0.01, 0.1, 1, 10, 100, 1000), drawn=('rate',), log_y=True,
         points=(Point('small layers', SMALL / MOVED[0], reached(SMALL, 'small layers')),
                 Point('addition', ADDITION / MOVED[1], reached(ADDITION, 'addition')),
-                Point('product', PRODUCT / MOVED[2], reached(PRODUCT, 'product')))),
+                Point('matmul', PRODUCT / MOVED[2], reached(PRODUCT, 'matmul')))),
     'amdahl': Figure(
-        "Cost model: Amdahl's law", amdahl,
+        "Amdahl's law", amdahl,
         (Input('part', 'Share of the part', '%', 1, 99, 50, log=False,
                measured=Printed('measuring/script_pytorch', r'forward +')),
          Input('factor', 'Its time is divided by', '', 1, 1000, 2)),

@@ -1,0 +1,78 @@
+"""What `make book` says: of a topic whose notebooks failed, and of results that do not hold."""
+
+import sys
+
+import nbformat
+import pytest
+
+from d2l_local.claims import METADATA_KEY, Claim
+from tools import book, notebooks
+
+NONE = 'no C++ compiler that torch.compile can use'
+
+
+def result(id, verdict='not testable here', reason='', **more):
+    return Claim(id, 'ratio', verdict, unit='×', above=2.0, reason=reason, **more)
+
+
+def test_results_that_do_not_hold_are_named_with_the_reason():
+    """Those that share a reason share a line, and what holds or has no bound is not in it."""
+    noise = 'the interval still contains the bound after {} measurements'
+    found = [result('a-holds', 'holds', value=3.0), Claim('a-shown', 'ratio', 'measured', value=3.0),
+             *(result(f'a-{k}', reason=NONE) for k in range(27)),
+             Claim('b-one', 'figure', 'not testable here', reason='this processor has no AMX'),
+             result('b-fails', 'fails', value=1.5, low=1.25, high=1.75),
+             Claim('b-fact', 'fact', 'fails'),
+             *(result(f'c-{n}', 'undecided', noise.format(n)) for n in (7, 313))]
+    lines = book.without(found)
+    assert lines[0].startswith('fails: b-fails: 1.5') and lines[0].endswith('tested: above 2×')
+    assert lines[1] == 'fails: b-fact: not so; tested: exactly so'
+    assert lines[2] == f'27 not testable here: {NONE}'
+    names = [line for line in lines[3:] if line.startswith('    ')]
+    assert ' '.join(' '.join(names[:-1]).split()) == ', '.join(f'a-{k}' for k in range(27))
+    assert max(map(len, names)) <= 100 and names[-1] == '    c-7, c-313'
+    assert [line for line in lines[3:] if line not in names] == [
+        'not testable here: b-one: this processor has no AMX', f'2 undecided: {noise.format("…")}']
+
+
+@pytest.fixture
+def build(monkeypatch, tmp_path):
+    """Build a book of two topics without running anything: notebooks whose names have *bad* in it fail.
+
+    Each of the others has one result, which fails.
+    """
+    def keep(path, label):
+        if 'bad' in path.stem:
+            raise notebooks.CellFailed(f'{path.stem}: cell 2 raised NameError')
+        data = result(f'{path.stem}-result', 'fails', value=1.5).data()
+        out = nbformat.v4.new_output('display_data', metadata={METADATA_KEY: data})
+        return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('', outputs=[out])])
+    monkeypatch.setattr(book, 'ROOT', tmp_path)
+    monkeypatch.setattr(notebooks, 'keep', keep)
+    monkeypatch.setattr(notebooks, 'missing', lambda name: '')
+    monkeypatch.setattr(notebooks, 'latest', lambda path: (nbformat.v4.new_notebook(), False))
+    monkeypatch.setattr(book.pages, 'make', lambda *args: 'ledger: …')
+    return lambda *names: book.build([tmp_path / f'{n}.ipynb' for n in names], [], False, tmp_path)
+
+
+def test_a_topic_is_measured_here_only_if_its_notebooks_ran(build, capsys, tmp_path):
+    with pytest.raises(SystemExit, match='bad_one: cell 2 raised(.*\n)*.*show stored outputs'):
+        build('a/good', 'a/bad_one', 'b/bad_two', 'c/fine')
+    said = [line.removeprefix(f'{tmp_path}/') for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in said if line[:2] in ('a/', 'b/', 'c/')] == [
+        'a/index.html  1 of 2 notebooks measured here, FAILED: bad_one',
+        'b/index.html  FAILED: bad_two',
+        'c/index.html  measured here']
+    assert [line.split(':')[1] for line in said if line.startswith('fails')] == [
+        ' good-result', ' fine-result']
+
+
+def test_the_results_of_this_machine_are_told_at_the_end(build, monkeypatch, capsys, tmp_path):
+    assert [line.split(':')[1] for line in build('a/good')[1]] == [' good-result']
+    monkeypatch.setattr(notebooks, 'missing', lambda name: 'is not installed')
+    assert build('a/good')[1] == []                       # stored ones are those of another machine
+    monkeypatch.setattr(book, 'BUILD', tmp_path)
+    monkeypatch.setattr(book, 'build', lambda *args: ('ledger: …', ['fails: a-b: 1.5×']))
+    monkeypatch.setattr(sys, 'argv', ['book'])
+    book.main()
+    assert '\nfails: a-b: 1.5×\nledger: …\n' in capsys.readouterr().out

@@ -1,0 +1,89 @@
+"""What a stored run depends on: it is shown again only where a new one would give the same."""
+
+import re
+
+import nbformat
+import pytest
+
+from tools import notebooks
+from tools.notebooks import ROOT
+
+INERT = {'D2L_GUESSES', 'D2L_EXERCISES', 'D2L_LEDGERS'}     # where guesses, exercises and ledgers lie
+
+
+@pytest.fixture
+def topic(tmp_path, monkeypatch):
+    """A book of one PyTorch notebook, with a helper package and a package of its topic."""
+    monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
+    for name in notebooks.SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / 'chapters' / 'one'
+    files = {tmp_path / 'd2l_local': ('__init__.py', 'a.py', 'digits.npz', 'processes/b.py'),
+             folder: ('own.py', 'checks.py', 'index.md', 'trace.json', 'lab/__init__.py',
+                      'lab/below/c.py', 'lab/weights.pt', 'figures/draw.py', 'lab/__pycache__/c.pyc')}
+    for place, names in files.items():
+        for name in names:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text('x = 1')
+    return folder
+
+
+def key(topic, code='import lab', name='one_pytorch'):
+    """The key of a run of a notebook with this code."""
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    return notebooks.key(topic / f'{name}.ipynb', nb)
+
+
+@pytest.mark.parametrize(('file', 'text', 'same'), [
+    ('d2l_local/a.py', 'x = 2', False),
+    ('d2l_local/a.py', 'x = (\n    1)    # one', True),
+    ('d2l_local/processes/b.py', 'x = 2', False),
+    ('d2l_local/digits.npz', 'x  = 1', False),
+    ('d2l_local/new.py', 'x = 1', False),
+    ('chapters/one/own.py', 'x = 2', False),
+    ('chapters/one/lab/below/c.py', 'x = 2', False),
+    ('chapters/one/lab/weights.pt', 'x = 2', False),
+    ('chapters/one/lab/__pycache__/c.pyc', 'x = 2', True),
+    ('chapters/one/trace.json', 'x = 2', True),         # a run may write such files beside the notebook
+    ('chapters/one/index.md', 'x = 2', True),
+    ('chapters/one/checks.py', 'x = 2', True),
+    ('chapters/one/figures/draw.py', 'x = 2', True)])
+def test_a_run_depends_on_modules_and_their_data(topic, file, text, same):
+    before = key(topic)
+    (topic.parents[1] / file).write_text(text)
+    assert (key(topic) == before) == same
+
+
+def test_a_run_depends_on_its_code(topic):
+    assert len({key(topic), key(topic, 'import lab  '), key(topic, name='two_pytorch')}) == 3
+
+
+@pytest.mark.parametrize('name', ['D2L_BUDGET', 'D2L_DATA', 'D2L_SPAN'])
+def test_a_run_depends_on_the_settings(topic, monkeypatch, name):
+    before = key(topic)
+    monkeypatch.setenv(name, '')            # as if it were not set, for those who read it
+    assert key(topic) == before
+    monkeypatch.setenv(name, '7')
+    assert key(topic) != before
+
+
+def test_every_variable_that_the_helpers_read_is_a_setting_or_changes_nothing():
+    modules = [p for folder in ('d2l_local', 'chapters') for p in (ROOT / folder).rglob('*.py')]
+    read = {v for p in modules for v in re.findall(r'\bD2L_[A-Z]+', p.read_text())}
+    assert read - INERT == set(notebooks.SETTINGS)
+
+
+def test_a_run_depends_on_its_framework_and_not_on_the_other(topic, monkeypatch):
+    before, here = key(topic), dict(notebooks.machine.machine())
+    monkeypatch.setattr(notebooks.machine, 'machine', lambda: {**here, 'mxnet': 'another'})
+    assert key(topic) == before
+    monkeypatch.setattr(notebooks.machine, 'machine', lambda: {**here, 'torch': 'another'})
+    assert key(topic) != before
+
+
+def test_the_files_of_the_book():
+    found = {f.relative_to(ROOT).as_posix()
+             for f in notebooks.helpers(ROOT / 'chapters/transformer/serving_pytorch.ipynb')}
+    assert {'d2l_local/digits.npz', 'd2l_local/processes/links.py',
+            'chapters/transformer/small_gpt/gpt.pt', 'chapters/transformer/small_gpt/model.py'} <= found
+    assert not [f for f in found if 'hardware' in f or 'figures' in f or f.endswith('checks.py')]
