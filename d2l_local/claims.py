@@ -46,7 +46,8 @@ def show(value: float, unit: str, digits: int = 3) -> str:
         return timing.show_seconds(value)
     if unit == '%':
         return f'{timing.show_figure(100 * value)}%'
-    number = f'{value:,.0f}' if value == round(value) and abs(value) >= 100 else timing.show_figure(value)
+    whole = 100 <= abs(value) < 1e15 and value == round(value)
+    number = f'{value:,.0f}' if whole else timing.show_figure(value)
     return f'{number}{"" if unit in ("×", "") else " "}{unit}'
 
 
@@ -142,7 +143,7 @@ class Claim:
         if self.value is None:
             return ''
         if self.low is None or self.high is None:
-            whole = self.value == round(self.value) and abs(self.value) < 1e15 and self.unit != '%'
+            whole = abs(self.value) < 1e15 and self.value == round(self.value) and self.unit != '%'
             number = f'{self.value:,.0f}' if whole else show(self.value, self.unit)
             return f'{number} {self.unit}'.strip() if whole else number
         ends = [show(self.clipped(x), self.unit) for x in (self.low, self.high)]
@@ -265,9 +266,12 @@ def compare(id: str, *, above: float | None = None, below: float | None = None,
         ValueError: not two variants, a malformed id or bound, an unknown condition.
         timing.VariantError: a variant raised, or they do not return the same, or not their work.
     """
-    if len(variants) != 2 or not all(map(callable, variants.values())):
+    if len(variants) != 2:
         raise ValueError(f'compare {id!r} takes two variants by name, such as eager=f, compiled=g, and '
                          f'got {len(variants)}: {", ".join(variants) or "none"}')
+    for name, f in variants.items():
+        if not callable(f):
+            raise ValueError(f'compare {id!r}: {name} is {f!r}, and must be a function without arguments')
     how = {'sync': sync, 'clock': clock, 'work': work, 'names': tuple(variants)}
     return _result(id, 'ratio', tuple(variants.values()), '×', above, below, needs, how)
 
@@ -441,6 +445,8 @@ def _measured(kind: str, what: Any, needed: list[conditions.Condition], above: f
         f = timing.repeat(what, **how, **watched)
     else:
         values = list(map(float, what))
+        if not all(map(math.isfinite, values)):
+            raise ValueError('one of the measurements is not a finite number')
         f = timing.Figure(*timing.interval(values), len(values), windows=min(timing.WINDOWS, len(values)))
     took = others()
     disturbed = conditions.too_few_left(took, machine.cores())

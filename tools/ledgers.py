@@ -333,7 +333,8 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
 
 def _whole(a: Claim, b: Claim) -> bool:
     """Whether two counts are whole numbers, which must be equal; the rest depends on rounding."""
-    return a.kind == 'count' and all(x.value is not None and x.value == round(x.value) for x in (a, b))
+    return a.kind == 'count' and all(
+        x.value is not None and math.isfinite(x.value) and x.value == round(x.value) for x in (a, b))
 
 
 def how_to_contribute() -> str:

@@ -4,6 +4,7 @@ What stands in a link's words is a number in some form. Here is how the form is 
 value is written in it: with the same unit and as many digits.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -29,7 +30,7 @@ UNUSUAL = {'h', 'min', 'B', 'kB', 'KiB', 'MiB', 'GiB', 'Mbit/s', 'Gbit/s'}     #
 KNOWN = {unit: (what, size) for what, units in UNITS.items() for unit, size in units.items()}
 _unit = '|'.join(re.escape(u) for u in sorted(KNOWN, key=len, reverse=True))
 NUMBER = re.compile(rf'(?<![\w.])(?P<sign>[-−]?)(?P<number>\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)'
-                    rf'(?P<unit>×|%|[  ](?:{_unit})(?![\w/])|)')
+                    rf'(?P<unit>×|%|[  ](?:{_unit})(?![\w/])|(?!-[a-z]))')
 MORE = re.compile(r'\s*(more|longer|slower|faster|larger|greater|higher)\b')
 LESS = re.compile(r'\s*(less|fewer|shorter|smaller|lower|saved)\b')
 
@@ -151,6 +152,8 @@ def rendered(words: str, claim: Claim, part: str = '') -> str:
         return words
     value = value_in(claim, part, f)
     unit = f.unit
+    if not math.isfinite(value):
+        return f'{f.before}∞{unit}{f.after}'
     if unit.strip() in KNOWN and value and not 0.01 <= abs(value) < 10000:
         number, unit = default(claim, part), ''
     else:

@@ -141,7 +141,7 @@ def test_figures_are_dark_on_a_dark_page(html, browser, name):
     browser.resize(1280)
     browser.open(html / name)
     browser.run("""Object.assign(document.documentElement.dataset, {theme: 'dark', mode: 'dark'});
-        Promise.all([...document.images].map((image) => image.decode()))
+        Promise.all([...document.querySelectorAll('.bd-article img')].map((e) => e.decode()))
             .then(() => new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(then))))
             .then(() => null)""")
     places = browser.run("""[...document.querySelectorAll('.bd-article img[src$=".svg"]')].map((e) => {

@@ -103,6 +103,15 @@ def test_ids_without_a_figure_are_declined(file, said, id, words):
     assert words in said(predict, id, 'How many?', 3) and not file.exists()
 
 
+@pytest.mark.parametrize('call', ['compare', 'estimate', 'count'])
+def test_guesses_at_results_of_all_calls_are_kept(file, said, call):
+    page = file.parent / 'topic_one' / 'page.ipynb'
+    page.write_text(page.read_text().replace("d2l.claim('a-b', 'One.'", f"d2l.{call}('a-b'"))
+    assert said(predict, 'a-b', 'How many?', 3).endswith('Locked: 3.') and 'a-b' in kept(file)
+    assert said(claims.count, 'a-b', 6.0).endswith(
+        'a-b = 6  [a-b]\nyou guessed 3: off by a factor of 2.00')
+
+
 def test_a_claim_without_a_figure_answers_too(file, said):
     file.write_text('{"guesses": {"a-b": {"guess": 3}}}')
     assert 'you guessed 3; here is no figure' in said(
