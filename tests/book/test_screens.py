@@ -6,7 +6,9 @@ import gzip
 import http.server
 import io
 import json
+import re
 import threading
+from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -135,23 +137,34 @@ def test_formulas_are_set_and_whole_on_a_phone_without_a_script(html, browser, n
     assert not fallen
 
 
+def test_the_font_has_each_letter_of_the_formulas(html):
+    ranges = re.findall(r'U\+(\w+)(?:-(\w+))?', (notebooks.ROOT / 'tools/theme/math.txt').read_text())
+    has = {chr(k) for first, last in ranges for k in range(int(first, 16), int(last or first, 16) + 1)}
+    texts = [p.read_text() for p in html.rglob('*.html')]
+    formulas = [m for text in texts for m in re.findall('(?s)<math.*?</math>', text)]
+    assert len(formulas) > 200
+    wanted = set(unescape(re.sub('<[^>]*>', '', ''.join(formulas))))
+    assert not wanted - has
+
+
 @pytest.mark.parametrize('name', FIGURES)
 def test_figures_are_dark_on_a_dark_page(html, browser, name):
     """Most of each figure is about as dark as the page, and what is drawn stands out."""
     browser.resize(1280)
     browser.open(html / name)
-    browser.run("""Object.assign(document.documentElement.dataset, {theme: 'dark', mode: 'dark'});
-        Promise.all([...document.querySelectorAll('.bd-article img')].map((e) => e.decode()))
-            .then(() => new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(then))))
-            .then(() => null)""")
+    browser.run("Object.assign(document.documentElement.dataset, {theme: 'dark', mode: 'dark'}); 0")
     places = browser.run("""[...document.querySelectorAll('.bd-article img[src$=".svg"]')].map((e) => {
         const r = e.getBoundingClientRect();
         return {x: r.x + scrollX, y: r.y + scrollY, width: r.width, height: r.height, scale: 1}; })""")
-    assert places
-    for place in places:
+
+    def drawn(place):
         shot = browser.send('Page.captureScreenshot', clip=place, captureBeyondViewport=True)['data']
         light = plt.imread(io.BytesIO(base64.b64decode(shot)))[..., :3].mean(axis=2)
-        assert np.median(light) < 0.2 and light.max() > 0.8
+        return light if light.max() > 0.8 else None         # a picture is painted when it is decoded
+
+    assert places
+    for place in places:
+        assert np.median(browser._wait(lambda place=place: drawn(place))) < 0.2
 
 
 def test_pages_opened_as_files_log_no_error(html, pages, browser):

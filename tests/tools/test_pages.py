@@ -12,6 +12,7 @@ from d2l_local import predictions
 from d2l_local.claims import METADATA_KEY, Claim
 from tools import cards, exercises, ledger, notebooks, pages, terms, text
 from tools.notebooks import ROOT
+from tools.theme import formulas
 
 
 def shown(id):
@@ -225,6 +226,25 @@ def test_each_exercise_leads_to_its_solutions():
     assert re.sub(r'\n\*Solved:\*.*\n', '', linked) == page
     assert linked.count('*Solved:*') == page.count('```{exercise}') - page.count('```{solution}')
     assert exercises.with_solutions('# No exercise') == '# No exercise'
+
+
+def test_a_long_formula_of_a_text_may_end_a_line_after_a_relation():
+    def shown(tex):
+        return [''.join(part.itertext()) for part in formulas.lines(formulas.mathml(tex))]
+
+    assert shown('T = n') == ['T=n']
+    tex = r'T(n) = t_1 + t_2 + t_3 + (n - 1)\max(t_1, t_2)'
+    first, second = formulas.lines(formulas.mathml(tex))
+    assert shown(tex) == ['T(n)=', 't1+t2+t3+(n−1)max(t1,t2)'] and first.tag == second.tag
+    assert first[0][-1].get('form') == 'infix' and first.get('display') == 'inline'
+    assert len(shown(r'n^{a = b = c = d = e = f} + 1 + 2 + 3 + 4')) == 1        # not in an exponent
+
+
+def test_the_name_of_a_function_has_narrow_spaces_and_its_index_below_it_on_a_line_of_its_own():
+    line, own = formulas.mathml(r'2\max_s t_s'), formulas.mathml(r'2\max_s t_s', 'block')
+    assert [m[0][1].tag for m in (line, own)] == [formulas.MSUB, formulas.MUNDER]
+    assert own[0][2].tag == formulas.MSUB
+    assert all(m[0][1][0].attrib == {'lspace': '0.167em', 'rspace': '0.167em'} for m in (line, own))
 
 
 def test_without_a_repository_there_are_no_buttons():
