@@ -52,7 +52,8 @@ from d2l_local.plotting import set_figsize as set_figsize  # as d2l; the book do
 from d2l_local.predictions import predict
 from d2l_local.timing import Accumulator, measured, overlap
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'compare', 'count', 'devices', 'estimate',
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'compare',
+           'count', 'devices', 'estimate',
            'evaluate_accuracy_gpu', 'evaluate_accuracy_gpus', 'load_data', 'load_data_fashion_mnist',
            'measure', 'measured', 'num_gpus', 'overlap', 'plot', 'predict', 'profile', 'put', 'ratio',
            'resnet18', 'set_axes', 'sgd', 'split_batch', 'synchronize', 'timeline', 'try_all_gpus',

@@ -622,8 +622,12 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
         ValueError: see :func:`measure`.
     """
     now, sample = _clock(clock, sample, sync)
-    results = {name: _call(f'the variant {name!r}', f)
-               for name, f in zip(names, (slow, fast), strict=True)}
+    results = {}
+    for name, f in zip(names, (slow, fast), strict=True):
+        result = _call(f'the variant {name!r}', f)
+        # a copy: the other variant may write into the same array
+        results[name] = result if work is not None or not agree else [
+            x.copy() for x in arrays(result)]
     if work is not None:
         check_work(results, work)
     elif agree:

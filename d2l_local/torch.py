@@ -46,7 +46,8 @@ def synchronize(device: torch.device | VirtualDevice | None = None) -> None:
     ``torch.cuda.synchronize()`` waits for the current GPU alone. On the CPU nothing is queued.
     """
     if device is None:
-        devices = [*_virtual, *(torch.device('cuda', i) for i in range(torch.cuda.device_count()))]
+        gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        devices = [*_virtual, *(torch.device('cuda', i) for i in range(gpus))]
         devices += [torch.device('mps')] * torch.backends.mps.is_available()
         for each in devices:
             synchronize(each)

@@ -464,7 +464,7 @@ def test_what_was_not_measured_says_so(chromium, tmp_path):
     notes = text_of(chromium, '.d2l-live-note')
     assert all(n.startswith('It starts from an example.') for n in notes) and len(notes) == len(FIGURES)
     assert notes[list(FIGURES).index('roofline')].endswith(
-        'Not measured: Memory; Arithmetic; small layers; addition; product.')
+        'Not measured: Memory; Arithmetic; small layers; addition; matmul.')
     assert not [t for t in text_of(chromium, '.d2l-live button') if '≈' in t]
     assert chromium.run('document.querySelectorAll(".d2l-live-how, .d2l-live svg .point").length') == 0
     start = {i.name: i.start for i in FIGURES['roofline'].inputs}

@@ -52,7 +52,7 @@ LIVE = {
          Input('rate', 'Arithmetic of a core', 'GFLOP/s', 1, 100_000, 20,
                measured=Printed(CALLS, r'this core does ')),
          Input('bandwidth', 'Memory', 'GB/s', 1, 10_000, 20,
-               measured=Printed('measuring/regimes_pytorch', r'memory: +'))),
+               measured=Claimed('msr-pt-bandwidth'))),
         (Output('ratio', 'plain ÷ graph'), Output('plain', 'plain', 's'),
          Output('graph', 'in a graph', 's'), Output('share', "the call's share", '%')),
         ('Plain, a layer takes {plain}, and {share} of it is the call. '

@@ -35,7 +35,7 @@ def amdahl(part, factor):
 
 def reached(operations, row):
     """Operations per second: from the time at the end of a row of that page's table."""
-    time = Printed(REGIMES, rf'{row}(?: +\S+ \S+){{3}} +')
+    time = Printed(REGIMES, rf'{row}(?: +\S+ \S+){{4}} +')
     return Derived(lambda seconds: operations / seconds, (time,))
 
 
@@ -57,7 +57,7 @@ LIVE = {
             'a long addition': {'calls': 1, 'moved': MOVED[1] / 1e6, 'work': ADDITION / 1e9},
             'a matmul of 1024 × 1024': {'calls': 1, 'moved': MOVED[2] / 1e6, 'work': PRODUCT / 1e9}}),
     'roofline': Figure(
-        'The roofline of this machine', roofline,
+        'The roofline of one core of this machine', roofline,
         (Input('intensity', 'Operations per byte', '', 0.01, 1000, 0.25),
          Input('bandwidth', 'Memory', 'GB/s', 1, 10_000, 20, measured=RATES['bandwidth']),
          Input('peak', 'Arithmetic', 'GFLOP/s', 1, 1_000_000, 200, measured=RATES['peak'])),

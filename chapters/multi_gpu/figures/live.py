@@ -1,6 +1,6 @@
 """The figures of this topic that a reader can turn."""
 
-from tools.live import Figure, Input, Output, Printed
+from tools.live import Claimed, Figure, Input, Output, Printed
 
 
 def scaling(k, parameters, work, batch, shared, speed, bandwidth, latency, messages, even, overlap):
@@ -59,8 +59,8 @@ LIVE = {
         over='k', rows=(1, 2, 4, 8, 16, 32, 64), drawn=('speedup',), log_y=True, ideal=True,
         presets={'LeNet': {'parameters': 0.12907, 'work': 0.0045007, 'messages': 1},
                  'ResNet-18': {'parameters': 11.172, 'work': 0.9116, 'messages': 3},
-                 'all cores of this machine': {
-                     'speed': Printed('measuring/regimes_pytorch', r'arithmetic: +')},
+                 'one core of this machine': {
+                     'speed': Claimed('msr-pt-peak')},
                  'PCIe': {'bandwidth': 12, 'latency': 20},
                  '1 Gbit Ethernet': {'bandwidth': 0.125, 'latency': 100}}),
     'stages': Figure(
@@ -69,7 +69,7 @@ LIVE = {
          Input('k', 'Stages', '', 1, 64, 4, whole=True),
          Input('work', 'The whole step on one device', 'ms', 1, 100_000, 100),
          Input('extra', 'Calls of a piece in a stage', 'ms', 0.001, 100, 0.3,
-               measured=Printed('measuring/regimes_pytorch', r'small layers(?: +\S+ \S+){3} +'))),
+               measured=Printed('measuring/regimes_pytorch', r'small layers(?: +\S+ \S+){4} +'))),
         (Output('step', 'step', 's'), Output('speedup', 'speed-up'), Output('busy', 'busy', '%')),
         ('{k} stages and {pieces} pieces: each stage is busy for {busy} of the time, '
          'and a step takes {step}.',

@@ -2,7 +2,7 @@
 
 from math import floor, log2, sqrt
 
-from tools.live import Figure, Input, Output, Printed
+from tools.live import Claimed, Figure, Input, Output, Printed
 
 
 def served(users, parameters, number, layers, heads, width, each, context, card, bandwidth, peak, price):
@@ -73,8 +73,8 @@ LIVE = {
                  'eight cards of 80 GB': {'card': 640, 'bandwidth': 26_800, 'peak': 7900, 'price': 24},
                  'this machine': {
                      'card': Printed('hardware/hardware', r'\nmemory +measured: '),
-                     'bandwidth': Printed('measuring/regimes_pytorch', r'memory: +'),
-                     'peak': Printed('measuring/regimes_pytorch', r'arithmetic: +'), 'price': 0.1}}),
+                     'bandwidth': Claimed('msr-pt-bandwidth'),
+                     'peak': Claimed('msr-pt-peak'), 'price': 0.1}}),
     'queue': Figure(
         'A queue before the slots', waiting,
         (Input('load', 'Load', '%', 1, 98, 75, log=False, whole=True),
