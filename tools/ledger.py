@@ -4,6 +4,7 @@ import csv
 import html
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,10 +74,20 @@ def by_kind(entries: list[Entry]) -> str:
             '[How results are tested](verdicts.md) says how often a result is wrong.')
 
 
-def refuted(stored: list[Ledger]) -> str:
-    """The statements that fail on a stored machine, in the run that is shown or in a further one."""
+def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
+    """The statements that fail on a stored machine, in the run that is shown or in a further one.
+
+    Args:
+        entries: of the pages; those that were measured here and fail stand first.
+    """
     pages = {c.id: (page_name(c.page), c.old) for p in text.pages() for c in text.calls(p)}
     rows = []
+    for e in entries:
+        if e.claim.verdict == 'fails' and not e.stored:
+            sentence, figure, bound = (html.escape(x).replace('|', '\\|')
+                                       for x in (e.sentence, e.claim.figure or 'not so', e.claim.bound))
+            rows.append(f'| <a href="{e.link("refuted")}">{sentence}</a> | **this machine** | this one '
+                        f'| {figure} | {bound} |')
     for led in stored:
         for id, data in led.claims.items():
             if 'fails' in data['verdicts'] and id in pages:

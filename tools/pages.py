@@ -268,7 +268,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
         for mark, made in (('<!-- ledger -->', lambda: ledger.page(entries, summary, machines, asking_for)),
                            ('<!-- ledger: line -->', lambda: counted(entries)),
                            ('<!-- topics -->', topics),
-                           ('<!-- refuted -->', lambda: ledger.refuted(machines)),
+                           ('<!-- refuted -->', lambda: ledger.refuted(machines, entries)),
                            ('<!-- history -->', ledger.history),
                            ('<!-- guesses -->', lambda: guesses(asked)),
                            ('<!-- exercises -->', exercises.index)):

@@ -76,7 +76,7 @@ def test_a_notebook_runs_from_the_first_to_the_last_cell(lab, name):
     claims = browser.run(TEXTS.format('.d2l-claim'))
     assert len(claims) == sum(c.source.count('d2l.claim(') for c in cells) > 0
     assert all(c.startswith(tuple(f'{mark} ' for mark in MARKS.values())) for c in claims)
-    assert all(any(f': {v}' in c for v in MARKS) for c in claims)
+    assert all(any(f'{v}' in c for v in MARKS) for c in claims)
     links = browser.run('''[...document.querySelectorAll('.jp-Notebook a[href*="#claim-"]')]
         .filter((a) => document.getElementById(a.hash.slice(1))).length''')
     assert links > 0
