@@ -48,7 +48,7 @@ def show(value: float, unit: str, digits: int = 3) -> str:
         return f'{timing.show_figure(100 * value)}%'
     whole = 100 <= abs(value) < 1e15 and value == round(value)
     number = f'{value:,.0f}' if whole else timing.show_figure(value)
-    return f'{number}{"" if unit in ("×", "") else " "}{unit}'
+    return f'{number}{"" if unit in ("×", "") else " "}{unit.strip()}'
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,14 @@ class Claim:
         if self.kind == 'fact' or not self.bounded:
             return 'exactly so' if self.kind == 'fact' else ''
         limit, word = (self.below, 'below') if self.above is None else (self.above, 'above')
-        text = f'{100 * limit:g}%' if self.unit == '%' else f'{limit:g}'
-        return f'{word} {text}' + (f'{"" if self.unit in ("×", "") else " "}{self.unit}'
-                                   if self.unit != '%' else '')
+        if self._share:
+            return f'{word} {100 * limit:g}%'
+        return f'{word} {limit:g}{"" if self.unit in ("×", "") else " "}{self.unit}'
+
+    @property
+    def _share(self) -> bool:
+        """Whether the unit % means a share between 0 and 1; in the older form it means a percentage."""
+        return self.unit == '%' and not self.sentence
 
     def clipped(self, x: float) -> float:
         """A value as it can be: an interval of shares ends at 1."""
@@ -142,14 +147,15 @@ class Claim:
         """What was measured, with its interval, as text: ``6.02× (5.71–6.33)``."""
         if self.value is None:
             return ''
+        unit = self.unit if self.unit != '%' or self._share else ' %'
         if self.low is None or self.high is None:
-            whole = abs(self.value) < 1e15 and self.value == round(self.value) and self.unit != '%'
-            number = f'{self.value:,.0f}' if whole else show(self.value, self.unit)
+            whole = abs(self.value) < 1e15 and self.value == round(self.value) and not self._share
+            number = f'{self.value:,.0f}' if whole else show(self.value, unit)
             return f'{number} {self.unit}'.strip() if whole else number
-        ends = [show(self.clipped(x), self.unit) for x in (self.low, self.high)]
-        if self.unit not in ('s', '%'):
+        ends = [show(self.clipped(x), unit) for x in (self.low, self.high)]
+        if unit not in ('s', '%'):
             ends = [timing.show_figure(self.clipped(x)) for x in (self.low, self.high)]
-        return f'{show(self.value, self.unit)} ({"–".join(ends)})'
+        return f'{show(self.value, unit)} ({"–".join(ends)})'
 
     @property
     def label(self) -> str:
@@ -402,7 +408,8 @@ def _result(id: str, kind: str, what: Any, unit: str, above: float | None, below
     began, wait = time.perf_counter(), how.setdefault('budget', budget())
     base = {'id': id, 'kind': kind, 'unit': unit, 'above': above, 'below': below, 'sentence': sentence,
             'needs': tuple(c.name for c in needed), 'names': how.get('names', ()),
-            'least': 1.0 if UP_OR_DOWN.search(unit) else least, 'most': 1.0 if SHARE.match(unit) else None}
+            'least': 1.0 if UP_OR_DOWN.search(unit) else least,
+            'most': 1.0 if SHARE.match(unit) and not (sentence and unit == '%') else None}
 
     def done(verdict: str, **more: Any) -> Claim:
         _since[0] = conditions.taken()
