@@ -223,3 +223,12 @@ def test_requirements_differ_in_mxnet_alone():
         return {ln.split(';')[0] for ln in lines if re.match(r'\w', ln)}
     assert {n for n in names(plain) ^ names(gpu)} == {'mxnet==1.9.1', 'mxnet-cu112==1.9.1'}
     assert all('==' in n for n in names(plain))
+
+
+@each
+def test_a_stored_text_is_what_its_result_says(name):
+    """So a result whose display changes is seen here, before a whole run is."""
+    sanitise = notebooks.sanitiser()
+    for o in outputs(name):
+        if data := o.get('metadata', {}).get(METADATA_KEY):
+            assert sanitise(str(Claim.of(dict(data)))) == sanitise(o.data['text/plain'])

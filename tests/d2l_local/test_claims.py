@@ -101,8 +101,10 @@ def test_the_kinds(what, how, kind, verdict):
     (np.int64(2 ** 40), 'bytes', '1,099,511,627,776 bytes'), (0, 'graphs', '0 graphs'),
     (3.5, 'MB', '3.50 MB'), (0.25, '%', '25.0%'), (1, '%', '100%'), (2.4e-7, '', '2.4e-07')])
 def test_counts_read_as_they_are_said(number, unit, text):
-    """Whole numbers whole, with commas; and none has an interval."""
-    for c in (count('a-b', number, unit), claim('a-c', 'S.', number, above=2, unit=unit)):
+    """Whole numbers whole, with commas; and none has an interval. In the older form % is a percentage."""
+    if unit == '%':
+        assert claim('a-c', 'S.', number, above=2, unit=unit).bound == 'above 2 %'
+    for c in [count('a-b', number, unit), claim('a-c', 'S.', number, above=2, unit=unit)][:2 - (unit == '%')]:
         assert c.figure == text and c.low is None and c.kind == 'count' and c.value == number
     assert str(count('a-b', number, unit)) == f'a-b = {text}  [a-b]'
 
