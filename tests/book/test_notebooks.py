@@ -133,7 +133,7 @@ def test_a_guess_is_asked_for_shortly_before_the_figure_that_answers(name):
         assert [ast.unparse(k) for k in node.keywords] == ['guess=...'], 'a guess was left there'
     shown = [o.metadata[predictions.METADATA_KEY] for o in outputs(name)
              if predictions.METADATA_KEY in o.get('metadata', {})]
-    assert [s['id'] for s in shown] == ids and all(s['question'].endswith(('?', '.')) for s in shown)
+    assert [s['id'] for s in shown] == ids and all(s['question'].endswith(('?', '.', ')')) for s in shown)
     figures = [c for _, c in made.values() if c.timed and c.value]
     assert is_solution(name) or len(ids) >= min(2, len(figures))
 
