@@ -213,6 +213,7 @@ _permanent('at most eight cores', lambda: machine.cores() <= 8, 'more than eight
 _permanent('a vector unit', lambda: bool(_flags() & {'fma', 'asimd'} or not _flags()),
            'no fused multiply-add on vectors here')
 _permanent('AVX2', lambda: 'avx2' in _flags(), 'this system names no AVX2')
+_permanent('AVX-512', lambda: 'avx512bw' in _flags(), 'this processor has no AVX-512')
 _permanent('AVX-512 VNNI', lambda: 'avx512_vnni' in _flags(), 'this processor has no AVX-512 VNNI')
 _permanent('AMX', lambda: 'amx_bf16' in _flags(), 'this processor has no AMX')
 _permanent('no bfloat16 unit', lambda: bool(_flags()) and not
