@@ -40,7 +40,7 @@ _seen: dict[str, tuple] = {}
 _since = [conditions.taken()]  # what others took since the last result; here, since this was imported
 
 
-def show(value: float, unit: str, digits: int = 3) -> str:
+def show(value: float, unit: str) -> str:
     """A value with its unit: ``6.02×``, ``12.3 µs``, ``45.0%``, ``39.2 GB/s``, ``12 graphs``."""
     if unit == 's':
         return timing.show_seconds(value)

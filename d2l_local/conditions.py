@@ -190,15 +190,6 @@ def _gpus() -> int:
     return len(machine.gpus())
 
 
-def _flags() -> set[str]:
-    """What the processor says it can do; empty where the system does not tell."""
-    try:
-        lines = Path('/proc/cpuinfo').read_text().splitlines()
-    except OSError:
-        return set()
-    return {flag for ln in lines if ln.startswith(('flags', 'Features')) for flag in ln.split()}
-
-
 def _permanent(name: str, holds: Callable[[], bool], otherwise: str, system: bool = False) -> None:
     condition(name, system)(lambda: '' if holds() else otherwise)
 
@@ -210,14 +201,14 @@ _permanent('a GPU', lambda: _gpus() > 0, 'no GPU')
 _permanent('two GPUs', lambda: _gpus() > 1, 'no second GPU')
 _permanent('devices are CPUs', lambda: _gpus() < 2, 'GPUs do the work here')
 _permanent('at most eight cores', lambda: machine.cores() <= 8, 'more than eight cores')
-_permanent('a vector unit', lambda: bool(_flags() & {'fma', 'asimd'} or not _flags()),
+_permanent('a vector unit', lambda: bool(machine.flags() & {'fma', 'asimd'} or not machine.flags()),
            'no fused multiply-add on vectors here')
-_permanent('AVX2', lambda: 'avx2' in _flags(), 'this system names no AVX2')
-_permanent('AVX-512', lambda: 'avx512bw' in _flags(), 'this processor has no AVX-512')
-_permanent('AVX-512 VNNI', lambda: 'avx512_vnni' in _flags(), 'this processor has no AVX-512 VNNI')
-_permanent('AMX', lambda: 'amx_bf16' in _flags(), 'this processor has no AMX')
-_permanent('no bfloat16 unit', lambda: bool(_flags()) and not
-           _flags() & {'avx512_bf16', 'amx_bf16', 'bf16'}, 'this processor may compute in bfloat16')
+_permanent('AVX2', lambda: 'avx2' in machine.flags(), 'this system names no AVX2')
+_permanent('AVX-512', lambda: 'avx512bw' in machine.flags(), 'this processor has no AVX-512')
+_permanent('AVX-512 VNNI', lambda: 'avx512_vnni' in machine.flags(), 'this processor has no AVX-512 VNNI')
+_permanent('AMX', lambda: 'amx_bf16' in machine.flags(), 'this processor has no AMX')
+_permanent('no bfloat16 unit', lambda: bool(machine.flags()) and not
+           machine.flags() & {'avx512_bf16', 'amx_bf16', 'bf16'}, 'this processor may compute in bfloat16')
 _permanent('an energy counter', lambda: machine.joules() is not None,
            'no energy counter that a program may read')
 _permanent('a C++ compiler', lambda: bool(machine.compiler()),

@@ -275,6 +275,15 @@ def describe() -> str:
     return f"{m['processor']}, {m['cores']} cores, {m['memory_gib']} GiB, {gpu}, {m['system']}"
 
 
+def flags() -> set[str]:
+    """What the processor says it can do; empty where the system does not tell."""
+    try:
+        lines = Path('/proc/cpuinfo').read_text().splitlines()
+    except OSError:
+        return set()
+    return {flag for ln in lines if ln.startswith(('flags', 'Features')) for flag in ln.split()}
+
+
 @functools.cache
 def kind() -> dict:
     """What kind of machine this is, as far as results may depend on it.
@@ -282,11 +291,8 @@ def kind() -> dict:
     ``vectors`` names the widest vector instructions that the system admits to, ``virtual`` whether a
     hypervisor runs below it; None where the system does not tell.
     """
-    m, flags = machine(), set()
-    if Path('/proc/cpuinfo').exists():
-        flags = {word for line in Path('/proc/cpuinfo').read_text().splitlines()
-                 if line.startswith(('flags', 'Features')) for word in line.split()}
+    m, has = machine(), flags()
     known = (('avx512f', 'AVX-512'), ('avx2', 'AVX2'), ('asimd', 'NEON'))
-    vectors = next((name for flag, name in known if flag in flags), 'none' if flags else None)
+    vectors = next((name for flag, name in known if flag in has), 'none' if has else None)
     return {**{k: m[k] for k in ('processor', 'cores', 'gpus', 'system')}, 'vectors': vectors,
-            'virtual': 'hypervisor' in flags if flags and 'asimd' not in flags else None}
+            'virtual': 'hypervisor' in has if has and 'asimd' not in has else None}

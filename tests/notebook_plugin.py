@@ -10,7 +10,6 @@ import os
 from collections import Counter
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from d2l_local import machine
@@ -103,10 +102,9 @@ def pytest_sessionfinish(session, exitstatus):
     except ledgers.Refused as e:
         config.judgement = ledgers.Judgement(red=[str(e)])
     else:
-        where = {c.id: path for path, whole in ran.items() if whole
-                 for c in ledgers.claims_of(nbformat.read(path, as_version=4))}
-        reference = {c.id: c for path in set(where.values())
-                     for c in ledgers.claims_of(nbformat.read(path, as_version=4))}
+        kept = [(path, c) for path, whole in ran.items() if whole
+                for c in ledgers.claims_of(notebooks.read(path))]
+        where, reference = {c.id: path for path, c in kept}, {c.id: c for _, c in kept}
         here = machine.machine()
         said = ledgers.judge(claims, here, stored, reference, known)
         if said.again:

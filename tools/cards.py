@@ -83,23 +83,29 @@ def between(c: Claim, machines: list[Ledger]) -> str:
 def lines(c: Claim, stored: bool, machines: list[Ledger]) -> list[str]:
     """What a card says, as plain lines."""
     others = elsewhere(c, machines)
-    mark = f'{MARKS[c.verdict]} ' if c.bounded else ''
+    sign = f'{MARKS[c.verdict]} ' if c.bounded else ''
     said = [c.readout if not c.sentence else f'measured {c.figure}' if c.figure else '',
-            f'{mark}{c.tested}' if c.tested else 'not tested against a bound',
+            f'{sign}{c.tested}' if c.tested else 'not tested against a bound',
             f'times: {c.times}' if c.times else '', between(c, machines), c.evidence,
             f'conditions: {", ".join(c.needs)}' if c.needs else '', outcome(c, others),
             f'{"a stored run on" if stored else "measured here, on"} {c.machine}', *hints(c, others)]
     return [s for s in said if s]
 
 
-def card(c: Claim, stored: bool, machines: list[Ledger], cell: str, ledger: str) -> str:
+def mark(c: Claim) -> str:
+    """The mark of a tested result as HTML; empty for a plain measurement."""
+    return (f'<span class="d2l-mark" role="img" aria-label="{c.verdict}">{MARKS[c.verdict]}</span>'
+            if c.verdict in MARKS else '')
+
+
+def card(said: list[str], cell: str, ledger: str) -> str:
     """The card as HTML.
 
     Args:
-        stored: it is not of this machine's run.
+        said: its lines, see :func:`lines`.
         cell, ledger: addresses of the cell that measured it, and of the ledger.
     """
-    first, *rest = lines(c, stored, machines)
+    first, *rest = said
     body = ''.join(f'<span>{escape(s)}</span>' for s in rest)
     return (f'<b>{escape(first)}</b>{body}<span><a href="{cell}">To the cell</a> · '
             f'<a href="{ledger}">all results</a></span>')
@@ -114,13 +120,11 @@ def link(words: str, c: Claim, href: str, stored: bool, machines: list[Ledger], 
         anchor: an id for the link, where it is the first to quote the result.
         asked: the address of the question, where the book asks for a guess at this result.
     """
-    mark = (f'<span class="d2l-mark" role="img" aria-label="{c.verdict}">{MARKS[c.verdict]}</span>'
-            if c.verdict in MARKS else '')
-    title = '; '.join(lines(c, stored, machines))
+    said = lines(c, stored, machines)
     extra = (f' id="{anchor}"' if anchor else '') + (f' data-asked="{escape(asked)}"' if asked else '')
     return (f'<a class="d2l-said d2l-{c.verdict.split()[0]}"{extra} data-id="{c.id}" href="{href}" '
-            f'title="{escape(title)}" '
-            f'data-card="{escape(card(c, stored, machines, href, ledger))}">{words}{mark}</a>')
+            f'title="{escape("; ".join(said))}" '
+            f'data-card="{escape(card(said, href, ledger))}">{words}{mark(c)}</a>')
 
 
 def box(c: Claim, stored: bool, machines: list[Ledger], source: str) -> str:
@@ -129,13 +133,11 @@ def box(c: Claim, stored: bool, machines: list[Ledger], source: str) -> str:
     Args:
         source: the address of the sentence that quotes it.
     """
-    mark = (f'<span class="d2l-mark" role="img" aria-label="{c.verdict}">{MARKS[c.verdict]}</span> '
-            if c.verdict in MARKS else '')
     rest = lines(c, stored, machines)[bool(c.figure) if c.sentence else 1:]
     head = c.sentence or c.readout
     figure = f' <span class="d2l-figure">{escape(c.figure)}</span>' if c.sentence and c.figure else ''
     body = ''.join(f'<li>{escape(s)}</li>' for s in rest)
-    return (f'<details class="d2l-claim d2l-{c.verdict.split()[0]}" id="{c.anchor}"><summary>{mark}'
+    return (f'<details class="d2l-claim d2l-{c.verdict.split()[0]}" id="{c.anchor}"><summary>{mark(c)} '
             f'{escape(head)}{figure}</summary><ul>{body}'
             f'<li><a href="{source}">where the text says so</a> · <code>{c.id}</code></li></ul></details>')
 
