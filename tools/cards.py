@@ -3,7 +3,7 @@
 from html import escape
 
 from d2l_local.claims import MARKS, MEASURED, Claim
-from tools import ledgers
+from tools import ledger, ledgers
 from tools.ledgers import Ledger
 
 BUSY = 0.1              # of the cores: if others took more, it is said
@@ -58,10 +58,9 @@ def hints(c: Claim, others: list[Claim]) -> list[str]:
 
 def outcome(c: Claim, others: list[Claim]) -> str:
     """On how many kinds of machines it holds, this one included: ``holds on 3 of 3 kinds of machines``."""
-    decided = [o for o in [c, *others] if o.decided]
-    if not decided or not c.bounded:
+    if not c.bounded or not any(o.decided for o in (c, *others)):
         return ''
-    return f'holds on {sum(o.verdict == "holds" for o in decided)} of {len(decided)} kinds of machines'
+    return f'{ledger.outcome([o.verdict for o in (c, *others)])} kinds of machines'
 
 
 def elsewhere(c: Claim, machines: list[Ledger]) -> list[Claim]:
@@ -98,20 +97,20 @@ def mark(c: Claim) -> str:
             if c.verdict in MARKS else '')
 
 
-def card(said: list[str], cell: str, ledger: str) -> str:
+def card(said: list[str], cell: str, book: str) -> str:
     """The card as HTML.
 
     Args:
         said: its lines, see :func:`lines`.
-        cell, ledger: addresses of the cell that measured it, and of the ledger.
+        cell, book: addresses of the cell that measured it, and of the ledger.
     """
     first, *rest = said
     body = ''.join(f'<span>{escape(s)}</span>' for s in rest)
     return (f'<b>{escape(first)}</b>{body}<span><a href="{cell}">To the cell</a> · '
-            f'<a href="{ledger}">all results</a></span>')
+            f'<a href="{book}">all results</a></span>')
 
 
-def link(words: str, c: Claim, href: str, stored: bool, machines: list[Ledger], ledger: str,
+def link(words: str, c: Claim, href: str, stored: bool, machines: list[Ledger], book: str,
          anchor: str = '', asked: str = '') -> str:
     """A quotation of a result in the text: its words, the mark, and the card for ``card.js``.
 
@@ -124,7 +123,7 @@ def link(words: str, c: Claim, href: str, stored: bool, machines: list[Ledger], 
     extra = (f' id="{anchor}"' if anchor else '') + (f' data-asked="{escape(asked)}"' if asked else '')
     return (f'<a class="d2l-said d2l-{c.verdict.split()[0]}"{extra} data-id="{c.id}" href="{href}" '
             f'title="{escape("; ".join(said))}" '
-            f'data-card="{escape(card(said, href, ledger))}">{words}{mark(c)}</a>')
+            f'data-card="{escape(card(said, href, book))}">{words}{mark(c)}</a>')
 
 
 def box(c: Claim, stored: bool, machines: list[Ledger], source: str) -> str:

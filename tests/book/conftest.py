@@ -9,6 +9,7 @@ from pathlib import Path
 import filelock
 import pytest
 
+from tests.book.browser import Browser
 from tools.notebooks import ROOT
 
 
@@ -54,3 +55,11 @@ def pages(html):
     """Each page as :class:`Page` reads it, by its name in the folder."""
     return {p.relative_to(html).as_posix(): Page(p) for p in html.rglob('*.html')
             if '_static' not in p.parts}
+
+
+@pytest.fixture(scope='module')
+def chromium(tmp_path_factory):
+    """A browser of its own for the tests of a module."""
+    browser = Browser(tmp_path_factory.mktemp('profile'))
+    yield browser
+    browser.close()

@@ -7,7 +7,6 @@ import axe_core_python
 import pytest
 
 from d2l_local.claims import Claim
-from tests.book.browser import Browser
 from tools import cards
 from tools.notebooks import ROOT
 
@@ -47,20 +46,13 @@ def page(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope='module')
-def started(tmp_path_factory):
-    browser = Browser(tmp_path_factory.mktemp('profile'))
-    yield browser
-    browser.close()
-
-
 @pytest.fixture
-def browser(started, page):
-    started.resize(1280)
-    started.errors.clear()
-    started.open(page)
-    yield started
-    assert not started.errors
+def browser(chromium, page):
+    chromium.resize(1280)
+    chromium.errors.clear()
+    chromium.open(page)
+    yield chromium
+    assert not chromium.errors
 
 
 def middle(browser, element):

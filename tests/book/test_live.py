@@ -11,7 +11,6 @@ from dataclasses import replace
 import nbformat
 import pytest
 
-from tests.book.browser import Browser
 from tools import drawing, ledger, live, notebooks
 from tools.notebooks import ROOT
 
@@ -43,13 +42,6 @@ def document(path, found):
 @pytest.fixture(scope='module')
 def page(tmp_path_factory, found):
     return document(tmp_path_factory.mktemp('live') / 'page.html', found)
-
-
-@pytest.fixture(scope='module')
-def chromium(tmp_path_factory):
-    browser = Browser(tmp_path_factory.mktemp('profile'))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 
 from d2l_local import predictions
 from d2l_local.claims import Claim
-from tests.book.browser import Browser
 from tools import cards, ledger, pages
 from tools.notebooks import ROOT
 
@@ -77,21 +76,14 @@ def places(tmp_path_factory):
     return page, guesses, other
 
 
-@pytest.fixture(scope='module')
-def started(tmp_path_factory):
-    browser = Browser(tmp_path_factory.mktemp('profile'))
-    yield browser
-    browser.close()
-
-
 @pytest.fixture
-def browser(started, places):
+def browser(chromium, places):
     """A browser that remembers nothing of the test before."""
-    started.open(places[0])
-    started.run('localStorage.clear()')
-    started.errors.clear()
-    yield started
-    assert not started.errors
+    chromium.open(places[0])
+    chromium.run('localStorage.clear()')
+    chromium.errors.clear()
+    yield chromium
+    assert not chromium.errors
 
 
 def visible(browser, *ids):

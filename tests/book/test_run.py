@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from tests.book.browser import Browser
 from tools.notebooks import ROOT
 
 pytestmark = pytest.mark.slow
@@ -25,31 +24,24 @@ def folder(tmp_path_factory):
     return pages
 
 
-@pytest.fixture(scope='module')
-def browser(tmp_path_factory):
-    b = Browser(tmp_path_factory.mktemp('profile'))
-    yield b
-    b.close()
+def line(chromium):
+    return chromium.run('document.querySelector(".d2l-run")?.textContent')
 
 
-def line(browser):
-    return browser.run('document.querySelector(".d2l-run")?.textContent')
+def test_from_a_file_it_says_how(chromium, folder):
+    chromium.open(folder / 'one_pytorch.html')
+    assert line(chromium) == 'Run this page: make lab, then open chapters/topic/one_pytorch.ipynb'
+    chromium.open(folder / 'index.html')
+    assert line(chromium) is None and chromium.errors == []
 
 
-def test_from_a_file_it_says_how(browser, folder):
-    browser.open(folder / 'one_pytorch.html')
-    assert line(browser) == 'Run this page: make lab, then open chapters/topic/one_pytorch.ipynb'
-    browser.open(folder / 'index.html')
-    assert line(browser) is None and browser.errors == []
-
-
-def test_from_the_lab_it_is_a_click(browser, folder):
+def test_from_the_lab_it_is_a_click(chromium, folder):
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder.parents[3])
     with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f'http://127.0.0.1:{server.server_port}'
-        browser.send('Page.navigate', url=f'{address}/static/html/chapters/topic/one_pytorch.html')
-        browser._wait(lambda: line(browser))
-        link = browser.run('document.querySelector(".d2l-run a").href')
+        chromium.send('Page.navigate', url=f'{address}/static/html/chapters/topic/one_pytorch.html')
+        chromium._wait(lambda: line(chromium))
+        link = chromium.run('document.querySelector(".d2l-run a").href')
         server.shutdown()
     assert link == f'{address}/lab/tree/chapters/topic/one_pytorch.ipynb'
