@@ -33,7 +33,7 @@ ANSWERS = {label: pair for topic in TOPICS
 CHECKERS = {label if framework != 'mxnet' else f'{label} mxnet': one
             for (label, framework), one in checkers.load().items()}
 SLOW = {key for key, one in CHECKERS.items() if (key, 'pytorch') in checkers.load() or 'mxnet' in key}
-TIMED = {'msr-ex-winner'}      # its checker watches a clock, and so nothing may run beside it
+TIMED = {'msr-ex-winner', 'msr-ex-amdahl'}      # their checkers watch a clock, and so nothing may run beside
 CASES = [pytest.param(label, answer, hint, id=f'{label}-{i}',
                       marks=[pytest.mark.slow] * (label in TIMED or i > 0 and label in SLOW)
                       + [pytest.mark.alone] * (label in TIMED))
