@@ -12,7 +12,7 @@ from d2l_local import claims, timing
 from tools import ledgers, notebooks, text
 from tools.notebooks import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow        # what they run has its figures given, all but one
 
 
 def nbval(path, *options, **environment):
@@ -50,6 +50,7 @@ claims._result = lambda id, kind, what, *more: real(
     id, kind, what[::-1] if kind == 'ratio' else what, *more)"""
 
 
+@pytest.mark.alone
 def test_a_planted_false_result_is_red(tmp_path, monkeypatch):
     """On a known kind of machine: it fails in two fresh kernels."""
     path, nb, c = first_timed_result()

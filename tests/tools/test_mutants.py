@@ -139,7 +139,6 @@ def free_names(table):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 @pytest.mark.parametrize('m', LAZY, ids=lambda m: f'{m.claim}: {m.what}')
 def test_a_variant_that_does_a_part_of_its_work_is_an_error(m):
     if reason := notebooks.missing(notebooks.framework(ROOT / m.notebook)):
