@@ -4,6 +4,7 @@ What stands in a link's words is a number in some form. Here is how the form is 
 value is written in it: with the same unit and as many digits.
 """
 
+import contextlib
 import math
 import re
 from collections import Counter
@@ -101,8 +102,10 @@ def value_in(claim: Claim, part: str, f: Form) -> float:
         value, unit = claim.parts[part], 's'
     assert value is not None
     wanted = f.unit.strip()
-    if unit == '' and claim.kind == 'ratio':
+    if claim.sentence and unit.startswith('times ') or unit == '' and claim.kind == 'ratio':
         unit = '×'
+    elif claim.sentence and unit.startswith('of ') and 0 <= value <= 1:
+        unit = '%'
     if wanted == '%':
         if unit == '%':
             return 100 * value
@@ -189,10 +192,10 @@ def problems(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> 
     for link in links:
         if link.id not in made:
             found.append(f'{link.where}: no cell makes the result {link.id!r}; mend the link')
-        elif link.old != (link.id in old):
+        elif link.old != (link.id in old) and (link.old or '.ipynb' in link.where):
             form_ = f'#claim-{link.id}' if link.id in old else f'#{link.id}'
             found.append(f'{link.where}: the link to {link.id!r} must be {form_}')
-        elif not link.old and link.id in results:
+        elif not link.old and link.id in results:       # also to an older result, from a page of text
             try:
                 now = rendered(link.words, results[link.id], link.part)
                 if now != link.words:
@@ -204,14 +207,19 @@ def problems(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> 
 
 
 def update(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> list[str]:
-    """Put the figures of these results into the text of all pages; returns the names of what changed."""
+    """Put the figures of these results into the text of all pages; returns the names of what changed.
+
+    A link that does not fit its result stays as it is; :func:`problems` says where.
+    """
     changed = []
 
     def put(m: re.Match) -> str:
         if m[2] or m[3] not in results:
             return m[0]
-        now = rendered(m[1], results[m[3]], m[4] or '')
-        return m[0].replace(f'[{m[1]}]', f'[{now}]', 1)
+        with contextlib.suppress(Misfit):
+            now = rendered(m[1], results[m[3]], m[4] or '')
+            return m[0].replace(f'[{m[1]}]', f'[{now}]', 1)
+        return m[0]
     for path in pages or text.pages():
         if path.suffix == '.md':
             before = path.read_text()

@@ -189,11 +189,24 @@ def test_what_fits_is_no_problem(book):
     ({'page': GOOD.replace('20 ms', '20 to 30 ms')},
      'one.md, line 3: "20 to 30 ms" has 2 numbers, and a link quotes one: make a link of each'),
     ({'page': GOOD.replace('#a-n', '#claim-a-n')}, "one.md, line 4: the link to 'a-n' must be #a-n"),
-    ({'page': GOOD.replace('#claim-a-old', '#a-old')},
-     "one.md, line 4: the link to 'a-old' must be #claim-a-old")])
+    ({'said': '# Two\n\n[so](#a-old)'},
+     "two.ipynb, cell 0, line 3: the link to 'a-old' must be #claim-a-old")])
 def test_each_problem_names_its_place_and_what_to_do(book, how, says):
     found = quoting.problems(RESULTS, book(**how))
     assert [f for f in found if says in f] and len(found) == 1 + ('made twice' in says), found
+
+
+@pytest.mark.parametrize(('unit', 'value', 'words'), [
+    ('times as long', 2.0, '2.0×'), ('times the model, up or down', 1.25, '1.2×'),
+    ('of the time', 0.21, '21%')])
+def test_a_page_of_text_quotes_the_number_of_an_older_result(book, unit, value, words):
+    """Not so a notebook, where the link must lead to the box of the cell, also before pages are built."""
+    old = {**RESULTS, 'a-old': Claim('a-old', 'figure', 'holds', unit, value=value, where={}, machine='',
+                                     sentence='So.')}
+    page = GOOD.replace('[so](#claim-a-old)', f'[{words}](#a-old)')
+    assert quoting.problems(old, book(page)) == []
+    [said] = quoting.problems(old, book(page.replace(words, words.replace('2', '4'))))
+    assert f'and the stored run "{words}"' in said
 
 
 def test_update_writes_the_numbers_and_nothing_else(book):
@@ -209,6 +222,13 @@ def test_update_writes_the_numbers_and_nothing_else(book):
     assert quoting.problems(now, [one, two]) == [] and quoting.update(now, [one, two]) == []
     assert quoting.update({}, [one, two]) == []
     assert sorted(p.name for p in one.parent.iterdir()) == ['one.md', 'two.ipynb']
+
+
+def test_update_leaves_what_does_not_fit_and_goes_on(book):
+    one, two = book(GOOD.replace('20 ms', '20 GB'), said='# Two\n\n[6.0×](#a-b)')
+    assert quoting.update({'a-b': ratio(2.5)}, [one, two]) == ['one.md', 'two.ipynb']
+    assert '[20 GB](#a-b:fast)' in one.read_text() and '[2.5× faster]' in one.read_text()
+    assert 'one.md, line 3' in quoting.problems({'a-b': ratio(2.5)}, [one, two])[0]
 
 
 def test_update_leaves_the_outputs_alone(book):
