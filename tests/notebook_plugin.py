@@ -6,6 +6,7 @@ what a result is and what it is tested against; what came out is judged at the e
 results and the ledgers of known machines (``tools/ledgers.py``).
 """
 
+import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -20,6 +21,7 @@ from tools import ledgers, notebooks
 HERE = {'D2L_SPAN': '0.7', 'D2L_BUDGET': '3', 'D2L_WINDOWS': '7'}
 LONGEST = 'test_screens.py', 'test_editions.py'      # begun first, or one core would wait at the end
 claims: list[Claim] = []
+raw: list[dict] = []                 # the same, as outputs have them
 ran: dict[Path, bool] = {}           # notebooks, and whether each of their cells ran
 left_out: dict[str, str] = {}
 
@@ -27,6 +29,8 @@ left_out: dict[str, str] = {}
 def pytest_addoption(parser):
     parser.addoption('--whole-book', action='store_true',
                      help='every notebook that can run on such a system must have run')
+    parser.addoption('--handed-over', type=Path, metavar='FOLDER',
+                     help='where processes leave what they saw to the run that judges the whole book')
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -66,6 +70,7 @@ def pytest_runtest_teardown(item):
         ran[item.path] = ran.get(item.path, True) and outputs is not None
         for out in outputs or []:
             if data := out.get('metadata', {}).get(METADATA_KEY):
+                raw.append(dict(data))
                 claims.append(Claim.of(dict(data)))
 
 
@@ -93,11 +98,32 @@ def absent(left: dict[str, str]) -> list[str]:
     return []
 
 
+def hand_over(file: Path) -> None:
+    """Leave what this process saw to the run that judges the whole book."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    notebooks.put_whole(file, json.dumps(
+        {'results': raw, 'ran': {str(p): whole for p, whole in ran.items()}, 'left out': left_out}))
+
+
+def take_over(folder: Path) -> None:
+    """What the notebooks that ran beside each other gave."""
+    for path in sorted(folder.glob('*.json')):
+        found = json.loads(path.read_text())
+        claims.extend(map(Claim.of, found['results']))
+        ran.update({Path(p): whole for p, whole in found['ran'].items()})
+        left_out.update(found['left out'])
+
+
 def pytest_sessionfinish(session, exitstatus):
     config = session.config
     config.judgement = None
+    folder = config.getoption('--handed-over')
+    if hasattr(config, 'workerinput'):
+        return hand_over(folder / f'{config.workerinput["workerid"]}.json') if folder and ran else None
+    if config.getoption('--whole-book') and folder and not config.option.collectonly:
+        take_over(folder)
     if not ran or config.option.collectonly:
-        return
+        return None
     try:
         stored, known = ledgers.all_ledgers(), ledgers.expected()
     except ledgers.Refused as e:
@@ -119,6 +145,7 @@ def pytest_sessionfinish(session, exitstatus):
         config.ledger = next((x for x in stored if x.kind == ledgers.kind(here)), None)
     if exitstatus == 0 and config.judgement.red:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    return None
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -2,21 +2,26 @@
 
     python -m tools.check [quick | profile] [arguments of pytest …]
 
-First the tests that measure nothing, on all cores; if they pass, those that measure and the notebooks,
-one after another. *quick* leaves out the notebooks and the tests that start clusters, kernels or
-builds; *profile* runs nothing and prints what took longest when it last ran.
+First the tests that measure nothing, on all cores. If they pass, the notebooks: those of solutions, and
+those none of whose results needs a free core, two at a time; then, one after another, the tests that
+measure and the other notebooks. *quick* leaves out the notebooks and the tests that start clusters,
+kernels or builds; *profile* runs nothing and prints what took longest when it last ran.
 """
 
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from d2l_local import machine
-from tools import quoting
+from tools import ledgers, notebooks, quoting
 from tools.notebooks import ROOT
 
 BESIDE = ['-n', str(machine.cores()), '--dist', 'loadfile', '--no-loadscope-reorder']      # pytest-xdist
+TWO = ['-n', str(min(2, machine.cores())), '--dist', 'loadfile']
 DURATIONS = ROOT / '_build' / 'durations.json'
+RESULTS = ROOT / '_build' / 'results'       # of the notebooks that ran beside each other
 NBVAL = ['--nbval', '--nbval-current-env', '--nbval-sanitize-with', 'tests/sanitize.cfg',
          '--nbval-cell-timeout', '300', '--nbval-kernel-startup-timeout', '120']
 
@@ -25,6 +30,25 @@ def pytest(*args: str) -> int:
     """Run pytest with what this book adds to it; returns its exit status."""
     return subprocess.run([sys.executable, '-m', 'pytest', '-q', '-p', 'tests.durations',
                            '-p', 'tests.notebook_plugin', *args], cwd=ROOT).returncode
+
+
+def beside() -> list[Path]:
+    """The notebooks that are run two at a time.
+
+    What needs a free core is then not tested in the solutions, and no other notebook of these has it.
+    """
+    return [p for p in notebooks.notebooks() if not notebooks.missing(notebooks.framework(p)) and (
+        'solutions' in p.stem or not any('cores' in need for c in ledgers.claims_of(notebooks.read(p))
+                                         for need in c.needs))]
+
+
+def whole_book() -> int:
+    """Run all notebooks, and the tests that measure; returns an exit status."""
+    paths = [str(p.relative_to(ROOT)) for p in beside()]
+    shutil.rmtree(RESULTS, ignore_errors=True)
+    over = f'--handed-over={RESULTS}'
+    return (pytest(*NBVAL, *TWO, over, *paths)
+            or pytest('-m', 'alone', '--whole-book', over, *NBVAL, *(f'--ignore={p}' for p in paths)))
 
 
 def check(quick: bool, args: list[str]) -> int:
@@ -37,7 +61,7 @@ def check(quick: bool, args: list[str]) -> int:
     elif args:
         tests = pytest(*NBVAL, *args)
     else:
-        tests = pytest('-m', 'not alone', *BESIDE, 'tests') or pytest('-m', 'alone', '--whole-book', *NBVAL)
+        tests = pytest('-m', 'not alone', *BESIDE, 'tests') or whole_book()
     if style:
         print('style: ruff found the above')
     return style or tests

@@ -183,6 +183,15 @@ def test_a_whole_run_has_every_notebook(claiming, tmp_path):
                 and not notebooks.missing(notebooks.framework(p))], said
 
 
+def test_a_whole_run_knows_what_ran_beside_it(claiming, tmp_path):
+    path, over = claiming(new(0, 0.5), new(1, 1.5)), f'--handed-over={tmp_path / "over"}'
+    status, said = nbval(path, '-n', '1', '--dist', 'loadfile', over, D2L_LEDGERS=str(tmp_path / 'none'))
+    assert status == 0 and 'results:' not in said, said
+    status, said = nbval(path, '--whole-book', over, D2L_LEDGERS=str(tmp_path / 'none'))
+    assert 'results: 4: 2 holds, 2 undecided' in said, said
+    assert 'without a result this time: a-1' in said
+
+
 def test_a_result_that_vanished_is_red(claiming, tmp_path):
     path = claiming(new(0, 0.5), new(1, 0.5))
     nb = nbformat.read(path, as_version=4)
