@@ -17,7 +17,8 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 
-from d2l_local.timing import Event
+from d2l_local import traces
+from d2l_local.timing import Event, show_seconds
 
 COLOURS = ('#1f5fa8', '#c2410c', '#2e7d32', '#7b3fa0', '#616161', '#0f766e', '#a16207', '#be185d')
 # Of curves, by default: neighbours differ by marker and line style too, not by colour alone.
@@ -203,6 +204,49 @@ def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
                 bbox_to_anchor=(0, 1), fontsize=8)
     axes.set(yticks=range(len(lanes)), yticklabels=lanes, xlabel=f'time in {unit}', title=title,
              ylim=(len(lanes) - 0.5, -0.5))
+    axes.grid(axis='y', visible=False)
+    return axes
+
+
+def plot_trace(events: Sequence[Event], title: str | None = None, marked: str = 'operators',
+               figsize: tuple[float, float] = (8, 1.9)):
+    """Draw a trace: the phases in a row, with a colour for each, and a row for each other lane.
+
+    Nothing is drawn around a bar, so that white between two of them is time in which nothing ran.
+
+    Args:
+        events: with the lane ``phases`` and at least one other, see :mod:`d2l_local.traces`.
+        title: above the axes.
+        marked: a lane of which the longest gap is marked, with its length; empty for none.
+
+    Returns:
+        The axes, in milliseconds from the first start.
+    """
+    use_svg_display()
+    zero, last = traces.span(events)
+    lanes = sorted({e.lane for e in events}, key=lambda lane: (lane != 'phases', lane == 'GPU'))
+    names = list(dict.fromkeys(e.name for e in events if e.lane == 'phases'))
+    colours = dict(zip(names, itertools.cycle(COLOURS[1:]), strict=False))
+    _, axes = plt.subplots(figsize=(figsize[0], figsize[1] + 0.45 * (len(lanes) - 2)))
+    for e in events:
+        axes.broken_barh([(1e3 * (e.start - zero), 1e3 * (e.end - e.start))],
+                         (lanes.index(e.lane) - 0.36, 0.72), linewidth=0,
+                         facecolor=colours[e.name] if e.lane == 'phases' else COLOURS[0],
+                         label=e.name if e.lane == 'phases' else None)
+    if marked and (gaps := traces.gaps(events, marked)):
+        start, end = (1e3 * (t - zero) for t in max(gaps, key=lambda gap: gap[1] - gap[0]))
+        row, middle = lanes.index(marked), (start + end) / 2
+        left = middle < 1e3 * (last - zero) / 2
+        axes.hlines(row + 0.45, start, end, color='black', linewidth=2)
+        axes.annotate(f'longest gap: {show_seconds((end - start) / 1e3)}', (middle, row + 0.47),
+                      ((10 if left else -10), -16), textcoords='offset points', fontsize=8,
+                      ha='left' if left else 'right', arrowprops={'arrowstyle': '-'})
+    handles = {label: h for h, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    axes.legend(handles.values(), handles, ncols=len(names), loc='lower left',
+                bbox_to_anchor=(0, 1), fontsize=8)
+    axes.set(yticks=range(len(lanes)), yticklabels=lanes, xlabel='time in ms',
+             ylim=(len(lanes) + 0.1, -0.5), xlim=(0, 1e3 * (last - zero)))
+    axes.set_title(title, fontsize=10, loc='right')
     axes.grid(axis='y', visible=False)
     return axes
 

@@ -14,7 +14,7 @@ except ImportError as e:
 
 from d2l_local import claims, timing
 from d2l_local.claims import count, estimate, verify
-from d2l_local.plotting import Animator, plot, set_axes, timeline, use_svg_display
+from d2l_local.plotting import Animator, plot, plot_trace, set_axes, timeline, use_svg_display
 from d2l_local.plotting import set_figsize as set_figsize  # as d2l; the book does not need it
 from d2l_local.predictions import predict
 from d2l_local.processes.ranks import ranks
@@ -31,12 +31,12 @@ from d2l_local.torch_training import (
 )
 from d2l_local.virtual import VirtualDevice, put
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'compare',
-           'count', 'devices', 'estimate',
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim',
+           'compare', 'count', 'devices', 'estimate',
            'evaluate_accuracy_gpu', 'load_data', 'load_data_fashion_mnist', 'measure', 'measured',
-           'num_gpus', 'overlap', 'plot', 'predict', 'profile', 'put', 'ranks', 'ratio', 'resnet18',
-           'set_axes', 'sgd', 'split_batch', 'synchronize', 'timeline', 'try_all_gpus', 'try_gpu',
-           'use_svg_display', 'verify']
+           'num_gpus', 'overlap', 'plot', 'plot_trace', 'predict', 'profile', 'put', 'ranks', 'ratio',
+           'resnet18', 'set_axes', 'sgd', 'split_batch', 'synchronize', 'timeline', 'trace_events',
+           'try_all_gpus', 'try_gpu', 'use_svg_display', 'verify']
 
 
 def synchronize(device: torch.device | VirtualDevice | None = None) -> None:
@@ -113,6 +113,36 @@ def _profile_gpus(work: Callable[[], Any], on: Sequence[torch.device]) -> list[t
             events.append(timing.Event(f'cuda:{e.device_index}' if gpu else 'front end', e.name[:20],
                                        e.time_range.start / 1e6, e.time_range.end / 1e6))
     return [e for e in events if e.lane in ('front end', *map(str, on))]
+
+
+def trace_events(record: torch.profiler.profile, phases: Sequence[str]) -> list[timing.Event]:
+    """What a profiler has recorded, as a trace for :func:`d2l_local.plotting.plot_trace`, by start.
+
+    Args:
+        record: a profiler that has finished.
+        phases: names that the program gave to its parts by ``record_function``: the lane ``phases``.
+
+    Returns:
+        The phases; in the lane ``operators`` those that no other operator has called; and in the lane
+        ``GPU`` the kernels and copies of a GPU, if there are any.
+    """
+    def inside_an_operator(e: Any) -> bool:
+        while (e := e.cpu_parent) is not None:
+            if e.name.startswith('aten::'):
+                return True
+        return False
+
+    events = []
+    for e in record.events():
+        if e.device_type == torch.autograd.DeviceType.CUDA:
+            lane = None if e.name in phases else 'GPU'      # a phase leaves its mark there as well
+        elif e.name in phases:
+            lane = 'phases'
+        else:
+            lane = 'operators' if e.name.startswith('aten::') and not inside_an_operator(e) else None
+        if lane:
+            events.append(timing.Event(lane, e.name, e.time_range.start / 1e6, e.time_range.end / 1e6))
+    return sorted(events, key=lambda e: e.start)
 
 
 _gpu = torch.cuda.is_available() or torch.backends.mps.is_available()

@@ -5,6 +5,7 @@ import weakref
 
 import numpy as np
 
+from d2l_local import traces
 from d2l_local.checkers import Part, clock, exercise, need, numbers, timed
 
 SHARE = 'Divide the time of the clock that counts work by the time of the wall clock.'
@@ -178,3 +179,52 @@ def amdahl(at_once) -> None:
     need(gain > 2, 'less than half of the time of a loop',
          f'A loop over the images takes {gain:.1f} times as long.',
          'Which operations work on all images in one call, and along which dimensions?')
+
+
+def saves(kind: str, events: list) -> float:
+    """The share of a step that a perfect fix of its limit can save."""
+    begin, end = traces.span(events)
+    if kind != 'input':
+        return sum(b - a for a, b in traces.gaps(events)) / (end - begin)
+    load = sum(e.end - e.start for e in events if e.name == 'load') / (end - begin)
+    return min(load, 1 - load)
+
+
+AT_ONCE = 'What is fetched ahead runs at the same time as the rest, and the longer of the two remains.'
+IDLE = 'Add up the time in which no operator runs, and divide it by the time of the step.'
+numbers('msr-ex-gap', **{
+    part: answer for name, kind in traces.mystery_kinds().items() for part, answer in (
+        (name.lower(), Part(kind, f"what limits {name}: 'overhead', 'input' or 'compute'",
+                            'How much white is there, and is it in one place or everywhere?',
+                            'How long does an operator take, and which phase lies above the longest gap?')),
+        (f'{name.lower()}_saves', Part(saves(kind, traces.mystery(name)),
+                                       'share of the time that a perfect fix saves, between 0 and 1',
+                                       AT_ONCE if kind == 'input' else IDLE,
+                                       'Take the numbers from the list of events, not from the picture.',
+                                       within=0.1)))})
+
+
+@exercise('msr-ex-reader', '''def diagnose(events):
+    """What limits a step, and the share of its time that a perfect fix saves.
+
+    events: each has a lane, 'phases' or 'operators', a name, a start and an end in seconds.
+    Returns 'overhead', 'input' or 'compute', and a number between 0 and 1.
+    """''')
+def reader_of_traces(diagnose) -> None:
+    """Right for five traces of each kind."""
+    for seed in range(5):
+        for kind in traces.KINDS:
+            events = traces.made_up(kind, f'reader {seed}')
+            answer = diagnose(list(events))
+            need(isinstance(answer, tuple | list) and len(answer) == 2 and isinstance(answer[0], str)
+                 and isinstance(answer[1], int | float | np.number), 'a word and a number',
+                 'Return the limit, as a word, and the share that can be saved.',
+                 'Does every path through your function end with a return?')
+            found, share = answer
+            need(found == kind, 'the limit',
+                 f'A step that is {kind}-bound was called {found!r}.',
+                 'The busy share finds one of the three kinds. The other two differ in how their idle '
+                 'time is divided: compare the longest gap with the step.')
+            need(abs(share - saves(kind, events)) <= 0.005, 'the share that a perfect fix saves',
+                 f'You are off for a step that is {kind}-bound. ' + (AT_ONCE if kind == 'input' else IDLE),
+                 'Print the share for one trace, and add up its phases and its gaps by hand.')

@@ -2,13 +2,13 @@
 
 from matplotlib import pyplot as plt
 
-COLOURS = {'calls': '#4c72b0', 'bytes': '#dd8452', 'arithmetic': '#55a868'}
+COLOURS = {'overhead': '#4c72b0', 'memory': '#dd8452', 'compute': '#55a868'}
 
 
 def waits():
-    """Three programs, and what each waits for: the longest bar of each group."""
-    times = {'small layers': (5.0, 0.6, 0.3), 'long addition': (0.3, 5.0, 1.2),
-             'large product': (0.3, 1.1, 5.0)}
+    """Three programs, and what limits each: the longest bar of each group."""
+    times = {'small layers': (5.0, 0.6, 0.3), 'addition': (0.3, 5.0, 1.2),
+             'matmul': (0.3, 1.1, 5.0)}
     _, ax = plt.subplots(figsize=(6, 2.9))
     for i, parts in enumerate(times.values()):
         for k, ((name, colour), t) in enumerate(zip(COLOURS.items(), parts, strict=True)):
@@ -24,16 +24,16 @@ def roofline():
     """Slope, ridge and flat part, with the regions named."""
     _, ax = plt.subplots(figsize=(6, 2.9))
     ax.loglog([1 / 32, 8, 512], [1 / 32, 8, 8], color='black', linewidth=2)
-    ax.fill_between([1 / 32, 8], [1 / 32, 8], 1 / 64, color=COLOURS['bytes'], alpha=0.25, linewidth=0)
-    ax.fill_between([8, 512], [8, 8], 1 / 64, color=COLOURS['arithmetic'], alpha=0.25, linewidth=0)
+    ax.fill_between([1 / 32, 8], [1 / 32, 8], 1 / 64, color=COLOURS['memory'], alpha=0.25, linewidth=0)
+    ax.fill_between([8, 512], [8, 8], 1 / 64, color=COLOURS['compute'], alpha=0.25, linewidth=0)
     ax.axvline(8, ymax=0.86, color='black', linewidth=0.8, linestyle=':')
-    ax.text(2.2, 0.03, 'waits for bytes', ha='center')
-    ax.text(64, 0.03, 'waits for arithmetic', ha='center')
+    ax.text(2.2, 0.03, 'memory-bound', ha='center')
+    ax.text(64, 0.03, 'compute-bound', ha='center')
     ax.text(0.25, 0.6, 'bandwidth', rotation=36, ha='center', va='center')
     ax.text(64, 9.5, 'peak', ha='center')
     ax.text(8, 9.5, 'ridge', ha='center', va='bottom')
-    for label, x, y in (('addition', 1 / 12, 1 / 14), ('product', 130, 6.5),
-                        ('small layers: wait for calls', 1.3, 0.19)):
+    for label, x, y in (('addition', 1 / 12, 1 / 14), ('matmul', 130, 6.5),
+                        ('small layers: overhead-bound', 1.3, 0.19)):
         ax.plot(x, y, 'o', color='black')
         ax.annotate(label, (x, y), (6, -11), textcoords='offset points')
     ax.set(xlabel='operations for each byte', ylabel='operations per second', ylim=(1 / 64, 20),

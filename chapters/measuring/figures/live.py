@@ -10,13 +10,15 @@ MOVED = 20 * 4 * (1056 + 8 * 64), 12 * 2 ** 24, 12 * 1024 ** 2
 
 
 def regimes(calls, moved, work, call, bandwidth, peak):
-    """Seconds that each of the three would take alone."""
+    """Seconds that each of the three would take alone, and all together: added up, and overlapped."""
     issuing = calls * call
     moving = moved / bandwidth
     computing = work / peak
-    least = max(issuing, moving, computing)
-    what = 'overhead' if issuing == least else 'memory' if moving == least else 'compute'
-    return {'issuing': issuing, 'moving': moving, 'computing': computing, 'least': least, 'what': what}
+    added = issuing + max(moving, computing)
+    overlapped = max(issuing, moving, computing)
+    what = 'overhead' if issuing == overlapped else 'memory' if moving == overlapped else 'compute'
+    return {'issuing': issuing, 'moving': moving, 'computing': computing, 'added': added,
+            'overlapped': overlapped, 'what': what}
 
 
 def roofline(intensity, bandwidth, peak):
@@ -49,8 +51,9 @@ LIVE = {
          Input('bandwidth', 'Memory', 'GB/s', 1, 10_000, 20, measured=RATES['bandwidth']),
          Input('peak', 'Arithmetic', 'GFLOP/s', 1, 1_000_000, 200, measured=RATES['peak'])),
         (Output('issuing', 'overhead', 's'), Output('moving', 'memory', 's'),
-         Output('computing', 'compute', 's'), Output('least', 'at least', 's')),
-        ('It is {what}-bound, and takes at least {least}.',),
+         Output('computing', 'compute', 's'), Output('added', 'on a CPU', 's'),
+         Output('overlapped', 'if issue and execution overlap', 's')),
+        ('It is {what}-bound: {added} on a CPU, and {overlapped} where issue and execution overlap.',),
         drawn=('issuing', 'moving', 'computing'), log_y=True,
         presets={
             'twenty small layers': {'calls': 20, 'moved': MOVED[0] / 1e6, 'work': SMALL / 1e9},

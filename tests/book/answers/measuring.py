@@ -100,6 +100,24 @@ def patched(images):
     return at_once(images)
 
 
+def busy_share_alone(events):
+    """Takes whatever idles for input-bound."""
+    found, share = diagnose(events)
+    return 'compute' if found == 'compute' else 'input', share
+
+
+def all_of_loading(events):
+    """As if a prefetch hid loading behind nothing."""
+    found, share = diagnose(events)
+    begin, end = min(e.start for e in events), max(e.end for e in events)
+    load = sum(e.end - e.start for e in events if e.name == 'load')
+    return found, load / (end - begin) if found == 'input' else share
+
+
+def diagnose(events):
+    return stored(SOLUTIONS, 'diagnose')['diagnose'](events)
+
+
 ANSWERS = {
     'msr-ex-w-clocks': (dict(first=3.8, second=0.95, third=1), [
         (dict(first=4), 'wall clock'), (dict(first=7.6), 'wall clock'), (dict(first=1.9), 'wall clock'),
@@ -139,4 +157,15 @@ ANSWERS = {
         (cached, 'call before'), (in_place, 'writes into'), (half, 'as exact as float32'),
         (lambda x: at_once(x).half(), 'as exact as float32'), (queued, 'queue|long before'),
         (patched, 'module time'), (lambda x: at_once(x)[:, 0], 'the shape')]),
+    'msr-ex-gap': (dict(a='input', a_saves=0.34, b='compute', b_saves=0.028, c='overhead',
+                        c_saves=0.67), [
+        (dict(a='overhead'), 'How much white'), (dict(a_saves=0.66), 'at the same time'),
+        (dict(b='overhead'), 'How much white'), (dict(b_saves=0.97), 'no operator runs'),
+        (dict(c='input'), 'How much white'), (dict(c_saves=0.33), 'no operator runs')]),
+    'msr-ex-reader': (diagnose, [
+        (busy_share_alone, "overhead-bound was called 'input'"),
+        (all_of_loading, 'the longer of the two remains'),
+        (lambda events: ('compute', 0.0), "was called 'compute'"),
+        (lambda events: (diagnose(events)[0], 1 - diagnose(events)[1]), 'no operator runs'),
+        (lambda events: diagnose(events)[0], 'a word and a number')]),
 }

@@ -1,0 +1,138 @@
+"""What the pages on ``torch.compile`` need: a cache of their own, and the code that Inductor generates."""
+
+import contextlib
+import os
+import platform
+import re
+import tempfile
+import textwrap
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest import mock
+
+import torch
+from torch._inductor import config
+from torch._inductor.utils import clear_caches, get_code
+
+# Precompiled headers speed up later compilations, but lie outside of the cache's folder, 150 MB each,
+# and would stay there.
+SETTINGS = {'cpp_cache_precompile_headers': False, 'aot_inductor.precompile_headers': False}
+if platform.machine() in ('x86_64', 'AMD64'):
+    # To find out which vector instructions there are, Inductor would compile and run a program for each
+    # kind. Here it trusts what the processor reports, and uses vectors of at most 256 bits, for which
+    # every C++ compiler generates code.
+    SETTINGS |= {'cpp.vec_isa_ok': True, 'cpp.simdlen': 256}
+
+_open: list['fresh_compile_cache'] = []
+
+
+class fresh_compile_cache(contextlib.AbstractContextManager):   # noqa: N801, used as a function
+    """From now on ``torch.compile`` keeps what it compiles in an empty folder of its own.
+
+    So the first compilation really is the first, whatever ran on this machine before, and nothing
+    stays behind. The C++ that Inductor generates uses vectors of at most 256 bits.
+
+    ``cache = fresh_compile_cache()`` at the top of a page and ``cache.close()`` at its end, or a ``with``
+    statement. Closing deletes the folder and restores every setting; if it is forgotten, the next cache
+    or the end of the process does it. What is compiled can be called further on.
+
+    Args:
+        folder: the folder of a cache in another process, to use it as it is; it is not deleted.
+
+    Attributes:
+        folder: where the compiled code lies.
+    """
+
+    def __init__(self, folder: str | os.PathLike | None = None):
+        while _open:            # a cell that ran twice: the older one first, or it would undo this one
+            _open.pop().close()
+        with contextlib.ExitStack() as stack:
+            if folder is None:
+                folder = stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix='torch_compile_', ignore_cleanup_errors=True))
+            self.folder = Path(folder)
+            stack.enter_context(_environment('TORCHINDUCTOR_CACHE_DIR', str(folder)))
+            stack.enter_context(_environment('TRITON_CACHE_DIR', str(Path(folder, 'triton'))))
+            stack.enter_context(config.patch(SETTINGS))
+            clear_caches()      # what this process has in memory of the cache before
+            stack.callback(clear_caches)
+            self._closing = weakref.finalize(self, stack.pop_all().close)
+        _open.append(self)
+
+    def close(self) -> None:
+        """Delete the folder, unless it was given, and restore the settings."""
+        self._closing()
+        if self in _open:
+            _open.remove(self)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """Set one environment variable, and set or remove it again."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
+
+
+def generated_code(function: Callable, *inputs: torch.Tensor, triton: bool = False) -> str:
+    """The Python module that Inductor writes for a function; nothing is compiled or run.
+
+    What was compiled before in this process is forgotten, as by ``torch.compiler.reset``.
+
+    Args:
+        function: of tensors, or a module, that makes one graph.
+        inputs: what it is called with; the code is for inputs of these shapes.
+        triton: write Triton, as for a GPU, in place of C++. It takes neither a GPU nor Triton.
+
+    Raises:
+        torch._dynamo.exc.Unsupported: the function makes more than one graph.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(config.patch(fx_graph_cache=False))
+        stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
+        if triton:
+            stack.enter_context(config.patch(cpu_backend='triton'))
+            # Triton's version, which goes into the code; where Triton is not installed it has none.
+            stack.enter_context(mock.patch('torch.utils._triton.triton_hash_with_backend', str))
+        code, = filter(None, get_code(torch.compile(function, fullgraph=True), *inputs))
+    torch.compiler.reset()      # what get_code compiled cannot be called
+    return code
+
+
+def kernels(code: str) -> list[str]:
+    """The loops in C++, or the functions in Triton, of a module that Inductor wrote: one text a kernel.
+
+    Of a C++ kernel only its loops are kept, and some notation is dropped that says nothing to a reader:
+    casts of whole numbers to ``int64_t`` and the name space ``at::vec``.
+    """
+    return [_triton_function(k) if '@triton.jit' in k else _cpp_loops(k)
+            for k in re.findall(r"'''\n(.*?)'''", code, re.DOTALL)]
+
+
+def _triton_function(kernel: str) -> str:
+    return kernel[kernel.index('@triton.jit'):].rstrip()
+
+
+def _cpp_loops(kernel: str) -> str:
+    body = kernel.rpartition('}\n')[0].partition('\n{\n')[2]
+    lines = [line for line in body.splitlines() if 'inductor_cpu_' not in line]     # its check of divisors
+    loops = textwrap.dedent('\n'.join(lines))
+    if loops.startswith('{\n') and loops.count('\n}') == 1:     # one block: without its braces
+        loops = textwrap.dedent(loops[2:-2])
+    return re.sub(r'static_cast<int64_t>\((\w+?)L?\)', r'\1', loops).replace('at::vec::', '')
+
+
+def wrapper(code: str) -> str:
+    """The body of ``call`` in a module that Inductor wrote: what allocates results and runs the kernels."""
+    body = code.partition('def call(self, args):\n')[2].partition('\nrunner =')[0]
+    return textwrap.dedent(body).rstrip()
