@@ -56,8 +56,7 @@ LIVE = {
         'An epoch, and the workers that load its batches', workers,
         (Input('loaders', 'Workers', '', 0, 16, 2, log=False, whole=True),
          Input('load', 'Loading a batch', 'ms', 0.1, 1000, 60),
-         Input('step', 'A training step', 'ms', 0.1, 1000, 30,
-               measured=Printed('measuring/script_pytorch', r'a step with 16 examples: +')),
+         Input('step', 'A training step', 'ms', 0.1, 1000, 30),
          Input('batches', 'Batches', '', 1, 10_000, 100, whole=True)),
         (Output('epoch', 'epoch', 's'), Output('busy', 'of it, training computes', '%')),
         ('With {loaders} workers an epoch takes {epoch}, and training computes for {busy} of it. '
