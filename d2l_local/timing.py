@@ -37,8 +37,8 @@ def seconds_of(variable: str, default: float) -> float:
 CLOCKS = {'wall': time.perf_counter, 'thread': time.thread_time}
 DROPPED = 2            # of twenty windows, so many at each end do not count
 FEWEST = 7             # single measurements that make an interval where each is long: 98.4%
-# Stretches of time, one after the other, whose medians make the interval. Fewer than ten are a quick
-# look, without a second one: for tests, which ask whether something broke.
+# Stretches of time, one after the other, whose medians make the interval. Fewer than ten are for tests,
+# which ask whether something broke.
 WINDOWS = max(FEWEST, round(seconds_of('D2L_WINDOWS', 10)))
 SPAN = seconds_of('D2L_SPAN', 4)   # seconds that ten windows last together
 MARGIN = 1.05          # so far beyond the bound the interval must lie: what 5% decides, nobody should
@@ -554,7 +554,7 @@ def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above:
     aside, reason, start = 0, '', time.perf_counter()
     length = min(SPAN, budget) / WINDOWS
     with _no_gc():
-        for look in (WINDOWS, 2 * WINDOWS) if WINDOWS >= 10 else (WINDOWS,):
+        for look in (WINDOWS, 2 * WINDOWS):
             while len(windows) < look and aside <= look:
                 end, began, window = watch(), time.perf_counter(), []
                 while not window or time.perf_counter() - began < 0.99 * length:
