@@ -9,7 +9,6 @@ is judged at the end, beside the stored results and the ledgers of known machine
 import json
 import os
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ HERE = {'D2L_SPAN': '1', 'D2L_BUDGET': '3', 'D2L_WINDOWS': '7'}
 LONGEST = 'test_screens.py', 'test_editions.py'      # begun first, or one core would wait at the end
 claims: list[Claim] = []
 raw: list[dict] = []                 # the same, as outputs have them
+beside: set[str] = set()            # ids of those that other processes handed over
 ran: dict[Path, bool] = {}           # notebooks, and whether each of their cells ran
 left_out: dict[str, str] = {}
 
@@ -107,14 +107,11 @@ def hand_over(file: Path) -> None:
 
 
 def take_over(folder: Path) -> None:
-    """What the notebooks that ran beside each other gave.
-
-    What needs free cores is not tested there: that it was disturbed says nothing about the machine.
-    """
+    """What the notebooks that ran beside each other gave."""
     for path in sorted(folder.glob('*.json')):
         found = json.loads(path.read_text())
-        claims.extend(replace(c, passing=c.passing and c.decided)
-                      for c in map(Claim.of, found['results']))
+        claims.extend(map(Claim.of, found['results']))
+        beside.update(data['id'] for data in found['results'])
         ran.update({Path(p): whole for p, whole in found['ran'].items()})
         left_out.update(found['left out'])
 
@@ -138,10 +135,10 @@ def pytest_sessionfinish(session, exitstatus):
                 for c in ledgers.claims_of(notebooks.read(path))]
         where, reference = {c.id: path for path, c in kept}, {c.id: c for _, c in kept}
         here = machine.machine()
-        said = ledgers.judge(claims, here, stored, reference, known)
+        said = ledgers.judge(claims, here, stored, reference, known, beside=beside)
         if said.again:
-            said = ledgers.judge(claims, here, stored, reference, known,
-                                 again([i for i in said.again if i in where], where))
+            twice = again([i for i in said.again if i in where], where)
+            said = ledgers.judge(claims, here, stored, reference, known, twice, beside)
         if config.getoption('--whole-book'):
             said.red += absent(left_out)
             said.red += [f'{p.relative_to(notebooks.ROOT)} did not run' for p in notebooks.notebooks()

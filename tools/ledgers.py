@@ -247,7 +247,8 @@ def expected() -> list[dict[str, str]]:
 
 
 def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str, Claim],
-          known: list[dict[str, str]], twice: dict[str, list[str]] | None = None) -> Judgement:
+          known: list[dict[str, str]], twice: dict[str, list[str]] | None = None,
+          beside: Iterable[str] = ()) -> Judgement:
     """What a run means. The four rules are those of README, "When is make test red?".
 
     Args:
@@ -257,7 +258,10 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
         reference: the stored results of the notebooks that ran, by id; each must appear in ``found``.
         known: failures that are expected, see :func:`expected`.
         twice: verdicts of a second run in a fresh kernel, for those that failed in the first.
+        beside: results that were measured beside other notebooks: one that was disturbed says nothing
+            about the machine, and does not count among the undecided ones.
     """
+    beside = frozenset(beside)
     said, here, twice = Judgement(), kind(m), twice or {}
     same = [led for led in stored if led.kind == here]
     like = [led for led in stored if alike(led.machine, m)]
@@ -311,9 +315,10 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
         elif named and named.verdict in out and c.lacked not in named.needs:
             lost.append(f'{c.id}: needs {c.lacked!r} now, which the stored run did not ask for')
     said.red += lost
-    able = [c for c in timed if c.decided or c.passing]
-    undecided = [c for c in able if not c.decided]
+    undecided = [c for c in timed if not c.decided and c.passing]
     said.notes += [f'without a result this time: {c.id}: {c.reason}; tested: {c.bound}' for c in undecided]
+    undecided = [c for c in undecided if c.id not in beside]
+    able = [c for c in timed if c.decided or c in undecided]
     if len(able) - len(undecided) < DECIDED * len(able):
         said.red.append(f'{len(undecided)} of {len(able)} timed results are not decided, so this run is no '
                         'test: run again on a quieter machine')

@@ -208,6 +208,20 @@ def test_nine_in_ten_timed_results_come_out(lacked, machine):
         assert not red or f'{lost} of {n} timed results are not decided' in said.red[0]
 
 
+@pytest.mark.parametrize('machine', [HERE, NEW])
+@pytest.mark.parametrize('lacked', ['two free cores', claiming.NOISE, claiming.DISTURBED])
+def test_what_was_disturbed_beside_another_notebook_is_neither_lost_nor_counted(lacked, machine):
+    old = many()
+    verdict = 'not testable here' if lacked in conditions.known else 'undecided'
+    new = [*(result(f'c-{i}', verdict, lacked=lacked) for i in range(40)), *old[40:]]
+    reference = {c.id: c for c in old}
+    for beside, red in (set(), 1), ({f'c-{i}' for i in range(33)}, 1), (reference, 0):
+        said = ledgers.judge(new, machine, [ledger(old)], reference, [], beside=beside)
+        assert len(said.red) == red, said.red
+    failing = [result('c-0', 'fails'), *old[1:]]
+    assert ledgers.judge(failing, HERE, [ledger(old)], reference, [], beside=reference).red
+
+
 def test_facts_make_up_for_no_time():
     """Half of the timed results are open: that other kinds came out does not count."""
     old = [*many(20), *(result(f'f-{i}', kind='fact') for i in range(400))]
