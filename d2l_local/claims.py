@@ -155,7 +155,7 @@ class Claim:
         ends = [show(self.clipped(x), unit) for x in (self.low, self.high)]
         if unit not in ('s', '%'):
             ends = [timing.show_figure(self.clipped(x)) for x in (self.low, self.high)]
-        return f'{show(self.value, unit)} ({"–".join(ends)})'
+        return f'{show(self.clipped(self.value), unit)} ({"–".join(ends)})'
 
     @property
     def label(self) -> str:

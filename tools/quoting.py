@@ -94,7 +94,7 @@ def value_in(claim: Claim, part: str, f: Form) -> float:
     Raises:
         Misfit: the result has no such part, or no figure in such a unit.
     """
-    value, unit = claim.value, claim.unit
+    value, unit = claim.value if claim.value is None else claim.clipped(claim.value), claim.unit
     if part:
         if part not in claim.parts:
             raise Misfit(f'{claim.id!r} has no time of {part!r}; it has '

@@ -125,6 +125,7 @@ def test_what_is_shown_is_clipped_and_what_is_tested_is_not():
     c = estimate('a-b', [0.9, 1.2] * 5, 'times', least=1, above=0.85)
     assert c.figure == '1.05 times (1.00–1.20)' and (c.low, c.high) == (0.9, 1.2)
     assert c.verdict == 'holds'
+    assert estimate('a-c', [0.9, 1.3] * 5, '%', above=0.5).figure == '100% (90.0%–100%)'
 
 
 @pytest.mark.parametrize('unit', ['s', 'ms', 'seconds', 'times as long', 'times faster', 'of the time',
