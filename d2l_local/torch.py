@@ -14,6 +14,7 @@ except ImportError as e:
 
 from d2l_local import claims, timing
 from d2l_local.claims import count, estimate, verify
+from d2l_local.gpt import GPT
 from d2l_local.plotting import Animator, plot, plot_trace, set_axes, timeline, use_svg_display
 from d2l_local.plotting import set_figsize as set_figsize  # as d2l; the book does not need it
 from d2l_local.predictions import predict
@@ -31,7 +32,7 @@ from d2l_local.torch_training import (
 )
 from d2l_local.virtual import VirtualDevice, put
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim',
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'GPT', 'Residual', 'Timer', 'accuracy', 'claim',
            'compare', 'count', 'devices', 'estimate',
            'evaluate_accuracy_gpu', 'load_data', 'load_data_fashion_mnist', 'measure', 'measured',
            'num_gpus', 'overlap', 'plot', 'plot_trace', 'predict', 'profile', 'put', 'ranks', 'ratio',
