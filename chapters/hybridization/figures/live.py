@@ -45,12 +45,12 @@ LIVE = {
         'How wide is wide enough?', width,
         (Input('units', 'Units of a layer', '', 8, 8192, 16, whole=True),
          Input('batch', 'Examples', '', 1, 1024, 1, whole=True),
-         Input('call', 'A call of a layer', 'µs', 1, 1000, 100, measured=Derived(
-             lambda twenty: twenty / 20, (Printed(CALLS, r'small +arithmetic .*measured +'),))),
+         Input('call', 'A call of a layer', 'µs', 1, 1000, 100, measured=Printed(
+             CALLS, r'small +for each of 20 operations: arithmetic .*measured +')),
          Input('gain', 'In a graph, the call is divided by', '', 1, 100, 5,
                measured=Printed(MX, r'width +16 +')),
          Input('rate', 'Arithmetic of a core', 'GFLOP/s', 1, 100_000, 20,
-               measured=Printed(CALLS, r'this core does ')),
+               measured=Claimed('msr-mx-rate')),
          Input('bandwidth', 'Memory', 'GB/s', 1, 10_000, 20,
                measured=Claimed('msr-pt-bandwidth'))),
         (Output('ratio', 'plain ÷ graph'), Output('plain', 'plain', 's'),
