@@ -4,6 +4,7 @@ import contextlib
 import os
 import platform
 import re
+import shutil
 import tempfile
 import textwrap
 import weakref
@@ -15,8 +16,8 @@ import torch
 from torch._inductor import config
 from torch._inductor.utils import clear_caches, get_code
 
-# Precompiled headers speed up later compilations, but lie outside of the cache's folder, 150 MB each,
-# and would stay there.
+# Precompiled headers speed up later compilations, but take time once, and would stay outside of the
+# cache's folder, 150 MB each.
 SETTINGS = {'cpp_cache_precompile_headers': False, 'aot_inductor.precompile_headers': False}
 if platform.machine() in ('x86_64', 'AMD64'):
     # To find out which vector instructions there are, Inductor would compile and run a program for each
@@ -39,12 +40,14 @@ class fresh_compile_cache(contextlib.AbstractContextManager):   # noqa: N801, us
 
     Args:
         folder: the folder of a cache in another process, to use it as it is; it is not deleted.
+        headers: precompile the headers of the generated C++ into the folder, for a page that compiles many
+            programs; only where ``openssl`` is installed, which PyTorch needs for it.
 
     Attributes:
         folder: where the compiled code lies.
     """
 
-    def __init__(self, folder: str | os.PathLike | None = None):
+    def __init__(self, folder: str | os.PathLike | None = None, headers: bool = False):
         while _open:            # a cell that ran twice: the older one first, or it would undo this one
             _open.pop().close()
         with contextlib.ExitStack() as stack:
@@ -55,6 +58,8 @@ class fresh_compile_cache(contextlib.AbstractContextManager):   # noqa: N801, us
             stack.enter_context(_environment('TORCHINDUCTOR_CACHE_DIR', str(folder)))
             stack.enter_context(_environment('TRITON_CACHE_DIR', str(Path(folder, 'triton'))))
             stack.enter_context(config.patch(SETTINGS))
+            if headers and shutil.which('openssl'):
+                stack.enter_context(_precompiled_headers(self.folder / 'headers'))
             clear_caches()      # what this process has in memory of the cache before
             stack.callback(clear_caches)
             self._closing = weakref.finalize(self, stack.pop_all().close)
@@ -82,6 +87,20 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ.pop(name, None)
         else:
             os.environ[name] = before
+
+
+@contextlib.contextmanager
+def _precompiled_headers(folder: Path) -> Iterator[None]:
+    """Let Inductor precompile the headers of its C++, and put them into this folder."""
+    from torch._inductor import codecache
+    remembered = codecache._precompile_header       # where each lies, even when it is gone
+    remembered.cache_clear()
+    with (config.patch('cpp_cache_precompile_headers', True),
+          mock.patch.multiple(codecache, _HEADER_DIR=str(folder), _HEADER_LOCK_DIR=str(folder / 'locks'))):
+        try:
+            yield
+        finally:
+            remembered.cache_clear()
 
 
 def generated_code(function: Callable, *inputs: torch.Tensor, triton: bool = False) -> str:

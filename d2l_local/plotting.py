@@ -224,7 +224,8 @@ def plot_trace(events: Sequence[Event], title: str | None = None, marked: str = 
     """
     use_svg_display()
     zero, last = traces.span(events)
-    lanes = sorted({e.lane for e in events}, key=lambda lane: (lane != 'phases', lane == 'GPU'))
+    lanes = sorted(dict.fromkeys(e.lane for e in events),     # the others in the order of their starts
+                   key=lambda lane: (lane != 'phases', lane == 'GPU'))
     names = list(dict.fromkeys(e.name for e in events if e.lane == 'phases'))
     colours = dict(zip(names, itertools.cycle(COLOURS[1:]), strict=False))
     _, axes = plt.subplots(figsize=(figsize[0], figsize[1] + 0.45 * (len(lanes) - 2)))

@@ -15,23 +15,35 @@ numbers('hyb-ex-w-loop',
 
 numbers('hyb-ex-w-which', **{
     name: Part(right, f"'yes' or 'no': {what}", hint,
-               'Where does the time go: into calls, passes or arithmetic?')
+               'Is overhead, memory or arithmetic its limit, and which of these does the tool remove?')
     for name, right, what, hint in (
-        ('product', 'no', 'one product of large matrices', 'How many library calls are that?'),
-        ('additions', 'yes', 'forty additions in a row', 'How often does memory have to be read?'),
-        ('layers', 'yes', 'two hundred tiny layers', 'How much arithmetic is between two calls?'),
-        ('script', 'no', 'a script that calls its model once', 'When is a compilation paid back?'))})
+        ('product', 'no', 'torch.compile on one matmul of large matrices',
+         'How many library calls are that, before and after?'),
+        ('additions', 'yes', 'torch.compile on forty element-wise operations in a row',
+         'How often does memory have to be read?'),
+        ('layers', 'yes', 'hybridize() on two hundred tiny layers',
+         'How much arithmetic is between two calls?'),
+        ('mlp', 'no', 'torch.compile on an MLP with three layers, for one example',
+         'What is removed, and what does entering compiled code add?'),
+        ('script', 'no', 'torch.compile in a script that calls its model once',
+         'When is a compilation paid back?'))})
 
 numbers('hyb-ex-w-seen', **{
     name: Part(right, f"'kept', 'frozen', 'dropped' or 'error': {what}", hint,
-               'Is it an operation on x, or does Python run it while the record is made?')
+               'Is it an operation on x, or does Python run it? When, and with what for x?')
     for name, right, what, hint in (
-        ('shape', 'dropped', 'print(x.shape)', 'Is a print an operation on x?'),
-        ('values', 'dropped', 'print(x)', 'Is a print an operation on x?'),
-        ('flag', 'frozen', 'if self.training', 'Whose value is the flag, and when is it read?'),
-        ('data', 'error', 'if x.sum() > 0, with a placeholder for x', 'Is a placeholder true or false?'),
-        ('traced', 'frozen', 'if x.sum() > 0, in a trace with an example',
-         'The example has a sign, and the trace sees one branch.'))})
+        ('shape', 'error', 'print(x.shape) under hybridize()', 'What does a symbol know?'),
+        ('values', 'dropped', 'print(x) under hybridize()', 'Is a print an operation on x?'),
+        ('flag', 'frozen', 'if self.flag under hybridize()', 'Whose value is the flag, and when is it read?'),
+        ('data', 'error', 'if x.sum() > 0 under hybridize()', 'Is a symbol true or false?'),
+        ('traced_shape', 'dropped', 'print(x.shape) under torch.jit.trace',
+         'The example has a shape. Is a print an operation on x?'),
+        ('traced_data', 'frozen', 'if x.sum() > 0 under torch.jit.trace',
+         'The example has a sign, and the trace sees one branch.'),
+        ('compiled_values', 'kept', 'print(x) under torch.compile',
+         'What happens where bytecode cannot become part of a graph?'),
+        ('compiled_data', 'kept', 'if x.sum() > 0 under torch.compile',
+         'What happens where bytecode cannot become part of a graph?'))})
 
 FIRST, DISK, EAGER, COMPILED = 5, 0.1, 230e-6, 50e-6
 SAVED = 'What does each later call save?'
@@ -42,14 +54,14 @@ numbers('hyb-ex-w-paid',
 CALL, WORK, LEFT, LARGE = 100, 10, 5, 1000
 numbers('hyb-ex-w-down', **{
     name: Part((CALL - WORK + work) / (left + work), f'times as fast, {what}', hint,
-               'What stays is the arithmetic and what is left of the bookkeeping.', 0.0045)
+               'What stays is the arithmetic and what is left of the overhead.', 0.0045)
     for name, work, left, what, hint in (
         ('small', WORK, LEFT, 'with 10 µs of arithmetic', 'How long is the call afterwards?'),
         ('large', LARGE, LEFT, 'with 1,000 µs of arithmetic',
          'How long is it before, and how long after?'),
-        ('small_limit', WORK, 0, 'with 10 µs and no bookkeeping left',
+        ('small_limit', WORK, 0, 'with 10 µs and no overhead left',
          'No call is shorter than its work.'),
-        ('large_limit', LARGE, 0, 'with 1,000 µs and no bookkeeping left',
+        ('large_limit', LARGE, 0, 'with 1,000 µs and no overhead left',
          'No call is shorter than its work.'))})
 
 
@@ -225,6 +237,75 @@ def whole(whole) -> None:
          'Exported with one sign, it is wrong for the other.', 'What is fixed while it is exported?')
 
 
+@exercise('hyb-ex-one-graph', '''def refine(layer, x):
+    """What the five steps return, and a tensor of their five sizes: all of it in one graph."""''',
+          'pytorch', seconds=60)
+def one_graph(refine) -> None:
+    """The loop's results, sizes and gradients for short and long steps, and a single graph."""
+    import torch
+
+    def given(layer, x):
+        sizes = []
+        for _ in range(5):
+            step = layer(x)
+            size = step.norm().item()
+            sizes.append(size)
+            if size > 1:
+                step = step / size
+            x = x + step
+        return x, torch.tensor(sizes)
+
+    def with_gradients(function, x):
+        x = x.clone().requires_grad_()
+        y, sizes = function(layer, x)
+        return y, sizes, torch.autograd.grad(y.sum(), [*layer.parameters(), x])
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(4, 4)
+    with torch.no_grad():
+        layer.bias.zero_()
+        layer.weight.mul_(0.1).add_(0.5 * torch.eye(4))
+    inputs = {name: torch.full((2, 4), size)
+              for name, size in (('short', 0.1), ('long', 10.0), ('short and then long', 0.3))}
+    for name, x in inputs.items():
+        answer = refine(layer, x)
+        need(isinstance(answer, tuple | list) and len(answer) == 2, 'two results',
+             'It should return the result and a tensor of the five sizes.',
+             'What was printed has to leave the graph, or nobody can print it.')
+        (y, sizes), (right, right_sizes) = answer, given(layer, x)
+        need(getattr(y, 'shape', None) == x.shape and torch.allclose(y, right, atol=1e-5), 'the results',
+             f'For {name} steps it returns another result than the loop.',
+             'No step may be longer than one, and a shorter one stays as it is.')
+        need(getattr(sizes, 'shape', None) == (5,) and torch.allclose(sizes, right_sizes, atol=1e-5),
+             'the sizes', f'For {name} steps the second result has not the five sizes that were printed.',
+             'The loop prints the size of a step as the layer gives it.')
+        need(all(torch.allclose(a, b, atol=1e-5) for a, b in zip(
+            with_gradients(refine, x)[2], with_gradients(given, x)[2], strict=True)), 'the gradients',
+             f'For {name} steps the results agree, and the gradients do not.',
+             'The loop divides by a Python number. What does autograd know of where that came from?')
+    torch.compiler.reset()
+    try:
+        found = graphs_of(lambda x: torch.cat([part.flatten() for part in refine(layer, x)]),
+                          *[(x,) for x in inputs.values()], fullgraph=True, dynamic=False)
+    except RuntimeError as e:
+        raise Missing('one graph', f'fullgraph=True refuses it: {str(e).splitlines()[0]}.',
+                      'Which lines need the value of a tensor in Python?') from None
+    need(len(found) == 1, 'one graph', f'torch.compile needed {len(found)} graphs for the three inputs.',
+         'Which Python value changes from call to call?')
+
+
+ROW, ONCE, EAGER_BYTES = 'A row is 4 KiB, so where is it after the first loop?', 8.0, 28.0
+numbers('hyb-ex-read-loop', framework='pytorch',
+        fused=Part(ONCE, 'bytes that the loop reads from and writes to memory for each element', ROW,
+                   'The weights are used again for every row.'),
+        eager=Part(EAGER_BYTES, 'bytes for each element that eager PyTorch moves',
+                   'Go through the operations on whole tensors: what does each read, and what does it write?',
+                   'The mean reads and hardly writes, and what has one number a row does not count.'),
+        gain=Part(EAGER_BYTES / ONCE, 'eager time ÷ compiled time, by the bytes',
+                  'Divide the one by the other.', 'Both are limited by memory, so the time is the bytes.'),
+        long=Part(EAGER_BYTES / (ONCE + 4), 'the same, if a row fitted into no cache',
+                  'Which of the loads would go to memory then?', 'The second loop reads the row again.'))
+
+
 @exercise('hyb-ex-break-even', '''def break_even(first, eager, compiled):
     """After how many calls torch.compile has paid for itself; math.inf, if never.
 
@@ -246,10 +327,10 @@ def break_even(break_even) -> None:
 
 
 @exercise('hyb-ex-recompile', '''def compile_once(function, backend):
-    """The function, compiled with this backend, and once for all sizes of x and all rates."""''',
+    """The function of x and rate, compiled with this backend, once for all sizes of x and all rates."""''',
           'pytorch', seconds=60)
 def recompile(compile_once) -> None:
-    """The right sums for many sizes and rates, and exactly one graph."""
+    """The right sums for many sizes, 1 and 0 among them, and many rates, and exactly one graph."""
     import torch
     found = []
 
@@ -261,16 +342,17 @@ def recompile(compile_once) -> None:
         return ((1 - rate) * x).sum()
     torch.compiler.reset()
     compiled = compile_once(discount, keep)
-    for n, rate in ((8, 0.5), (9, 0.5), (10, 0.25), (11, 0.2), (12, 0.1)):
-        x = torch.arange(float(n))
+    for n, rate in ((8, 0.5), (9, 0.5), (10, 0.25), (11, 0.2), (1, 0.2), (0, 0.2), (12, 0.1)):
+        x = torch.arange(1.0, n + 1)
         y = fetch(compiled(x, rate))
-        need(math.isclose(y, (1 - rate) * n * (n - 1) / 2, rel_tol=1e-5), 'the sums',
+        need(math.isclose(y, (1 - rate) * n * (n + 1) / 2, rel_tol=1e-5), 'the sums',
              f'Wrong for {n} numbers and a rate of {rate}.',
              'Nothing of the function itself should change.')
     need(len(found) > 0, 'a compilation', 'The backend never got a graph.',
          'torch.compile takes a backend.')
-    need(len(found) == 1, 'a single compilation', f'These calls took {len(found)} compilations.',
-         'TORCH_LOGS=recompiles names the guards that fail: which quantities are constants?')
+    need(len(found) == 1, 'a single compilation', f'These seven calls took {len(found)} compilations.',
+         'TORCH_LOGS=recompiles names the guards that fail. Which quantities are constants, '
+         'and which sizes are never variables?')
 
 
 TENSORS, EXTRA = 40, 2

@@ -31,6 +31,17 @@ def test_a_cache_is_empty_and_its_end_restores_what_it_changed():
     assert settings() == before
 
 
+def test_headers_are_precompiled_into_the_folder_if_asked_for(monkeypatch):
+    from torch._inductor import codecache
+    before = settings(), codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR
+    for found in ('openssl', None):
+        monkeypatch.setattr(compiling.shutil, 'which', lambda name, found=found: found)
+        with compiling.fresh_compile_cache(headers=True) as cache:
+            assert config.cpp_cache_precompile_headers == bool(found)
+            assert codecache._HEADER_DIR == (str(cache.folder / 'headers') if found else before[1])
+        assert (settings(), codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR) == before
+
+
 def test_an_error_closes_it_too():
     before = settings()
     with pytest.raises(ZeroDivisionError), compiling.fresh_compile_cache() as cache:

@@ -221,7 +221,7 @@ def test_the_index_lists_every_exercise_with_its_solution():
 def test_each_exercise_leads_to_its_solutions():
     page = (ROOT / 'chapters' / 'hybridization' / 'exercises.md').read_text()
     linked = exercises.with_solutions(page)
-    assert ('\n\n*Solved:* {ref}`MXNet <hyb-sol-lenet>`, {ref}`PyTorch <hyb-pt-sol-lenet>`.\n```\n'
+    assert ('\n\n*Solved:* {ref}`MXNet <hyb-sol-lenet>`, {ref}`PyTorch <hyb-sol-pt-lenet>`.\n```\n'
             in linked.partition('\n:label: hyb-ex-lenet\n')[2].partition('```{exercise}')[0])
     assert re.sub(r'\n\*Solved:\*.*\n', '', linked) == page
     assert linked.count('*Solved:*') == page.count('```{exercise}') - page.count('```{solution}')

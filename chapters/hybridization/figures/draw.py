@@ -1,6 +1,6 @@
 """The figures of this topic: python -m tools.drawing hybridization
 
-Two of them are drawn from what the frameworks really export. Where a framework is absent, its
+They are drawn from what the frameworks really export. Where a framework is absent, its
 figure is left as it is.
 """
 
@@ -9,15 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from d2l_local import plotting
-
-
-def toy():
-    """Data flow of the toy program of the page."""
-    nodes = {n: n for n in 'abcd'} | {'left': 'left = a + b', 'right': 'right = c + d',
-                                      'result': 'left + right'}
-    edges = [('a', 'left'), ('b', 'left'), ('c', 'right'), ('d', 'right'), ('left', 'result'),
-             ('right', 'result')]
-    return plotting.graph(nodes, edges, marked='abcd')
 
 
 def symbol():
@@ -48,4 +39,4 @@ def fx():
     return plotting.graph(*plotting.fx_graph(program.graph_module))
 
 
-FIGURES = {'toy': toy, 'symbol': symbol, 'fx': fx}
+FIGURES = {'symbol': symbol, 'fx': fx}

@@ -43,14 +43,7 @@ def told(blocks, x):
 
 
 def until(net, name):
-    """The steps of the stored cell."""
-    import torch
-    cut = torch.fx.symbolic_trace(net)
-    nodes = {node.name: node for node in cut.graph.nodes}
-    nodes['output_1'].args = (nodes[name],)
-    cut.graph.eliminate_dead_code()
-    cut.recompile()
-    return cut
+    return solution('until')['until'](net, name)
 
 
 def not_eliminated(net, name):
@@ -104,10 +97,49 @@ def frozen(x):
 
 
 def break_even(first, eager, compiled):
-    space = solution('predict')
-    space['r'] = type('r', (), {'slow': eager, 'fast': compiled})
-    space['compiler'] = True
-    return space['predict'](first) if eager > compiled else math.inf
+    return solution('break_even')['break_even'](first, eager, compiled)
+
+
+def compile_once(function, backend):
+    return solution('compile_once')['compile_once'](function, backend)
+
+
+FOUND = {}
+
+
+class Module:
+    """All that the forward method of the solution needs of its module."""
+
+    def __init__(self, layer):
+        self.layer = layer
+
+
+def refine(layer, x):
+    if not FOUND:       # in the first call, which is eager: a compiled one must not open a notebook
+        FOUND['forward'] = solution('Refine', 'RefineInOneGraph')['RefineInOneGraph'].forward
+    return FOUND['forward'](Module(layer), x)
+
+
+def steps(limit, stop=True):
+    """An answer that limits a step in another way."""
+    def answer(layer, x):
+        import torch
+        sizes = []
+        for _ in range(5):
+            step = layer(x)
+            size = step.detach().norm() if stop else step.norm()
+            sizes.append(size)
+            x = x + limit(torch, step, size)
+        return x, torch.stack(sizes)
+    return answer
+
+
+def in_python(torch, step, size):
+    return step / size if size.item() > 1 else step
+
+
+def smallest_first(torch, step, size):
+    return step / size.clamp(max=1)
 
 
 def compiled(**how):
@@ -127,14 +159,17 @@ ANSWERS = {
     'hyb-ex-w-loop': (dict(operations=3, later=3), [
         (dict(operations=1), 'loop itself is Python'), (dict(operations=4), 'loop itself'),
         (dict(later=5), 'made once')]),
-    'hyb-ex-w-which': (dict(product='no', additions='yes', layers='yes', script='no'), [
+    'hyb-ex-w-which': (dict(product='no', additions='yes', layers='yes', mlp='no', script='no'), [
         (dict(product='yes'), 'library calls'), (dict(additions='no'), 'memory'),
-        (dict(layers='no'), 'between two calls'), (dict(script='yes'), 'paid back')]),
-    'hyb-ex-w-seen': (dict(shape='dropped', values='dropped', flag='frozen', data='error',
-                           traced='frozen'), [
-        (dict(values='kept'), 'Is a print'), (dict(shape='frozen'), 'Is a print'),
+        (dict(layers='no'), 'between two calls'), (dict(mlp='yes'), 'compiled code add'),
+        (dict(script='yes'), 'paid back')]),
+    'hyb-ex-w-seen': (dict(shape='error', values='dropped', flag='frozen', data='error',
+                           traced_shape='dropped', traced_data='frozen', compiled_values='kept',
+                           compiled_data='kept'), [
+        (dict(values='kept'), 'Is a print'), (dict(shape='dropped'), 'symbol know'),
         (dict(flag='kept'), 'Whose value'), (dict(data='frozen'), 'true or false'),
-        (dict(traced='error'), 'has a sign')]),
+        (dict(traced_shape='error'), 'has a shape'), (dict(traced_data='error'), 'has a sign'),
+        (dict(compiled_values='dropped'), 'bytecode'), (dict(compiled_data='frozen'), 'bytecode')]),
     'hyb-ex-w-paid': (dict(calls=27_800, disk=560), [
         (dict(calls=100_000), 'later call save'), (dict(calls=21_739), 'later call save'),
         (dict(calls=0.0278), 'later call save'), (dict(disk=2000), 'later call save')]),
@@ -173,8 +208,20 @@ ANSWERS = {
         (lambda first, eager, compiled: first / compiled, 'Wrong for'),
         (lambda first, eager, compiled: first / abs(eager - compiled + 1e-12), 'never cross'),
         (lambda first, eager, compiled: max(0, first / (eager - compiled or 1)), 'never cross')]),
-    'hyb-ex-recompile': (compiled(dynamic=True), [
-        (compiled(), 'took [2-5] compilations'), (compiled(dynamic=False), 'took 5 compilations'),
+    'hyb-ex-one-graph': (refine, [
+        (steps(in_python), 'fullgraph=True refuses'),
+        (steps(lambda torch, step, size: step / size.clamp(min=1), stop=False), 'gradients do not'),
+        (steps(lambda torch, step, size: step / size), 'For short steps'),
+        (steps(smallest_first), 'another result'),
+        (lambda layer, x: refine(layer, x)[0], 'the result and a tensor'),
+        (lambda layer, x: (refine(layer, x)[0], refine(layer, x)[1].clamp(max=1)), 'the five sizes')]),
+    'hyb-ex-read-loop': (dict(fused=8, eager=28, gain=3.5, long=28 / 12), [
+        (dict(fused=16), 'after the first loop'), (dict(fused=12), 'after the first loop'),
+        (dict(eager=24), 'what does it write'), (dict(gain=28 / 12), 'by the other'),
+        (dict(long=3.5), 'go to memory')]),
+    'hyb-ex-recompile': (compile_once, [
+        (compiled(), 'took [2-7] compilations'), (compiled(dynamic=False), 'took [67] compilations'),
+        (compiled(dynamic=True), 'took 3 compilations'),
         (lambda function, backend: function, 'never got a graph'),
         (with_a_rate_of_one_half, 'Wrong for 10 numbers')]),
 }
