@@ -34,7 +34,8 @@ def lab(tmp_path_factory):
     process = subprocess.Popen(
         [sys.executable, *COMMANDS['lab'], '--no-browser', f'--ServerApp.port={port}', '--allow-root',
          '--IdentityProvider.token=', '--LabApp.expose_app_in_browser=True'], cwd=folder,
-        env={**os.environ, **places, 'PYTHONPATH': str(ROOT), 'D2L_BUDGET': '1'},
+        env={**os.environ, **places, 'PYTHONPATH': str(ROOT), 'D2L_BUDGET': '1', 'D2L_SPAN': '1',
+             'D2L_WINDOWS': '7'},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     browser = None
     try:
