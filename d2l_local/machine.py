@@ -200,6 +200,9 @@ def shared_cores(k: int = 2, too_long: float = 1.5) -> str:
     even the least disturbed thread takes ``too_long`` times as long. Hashing, which leaves those units
     idle for much of the time, does not show it.
     """
+    if k < 2:
+        return ''           # a thread shares no core with itself
+
     def work(_: int = 0) -> float:
         x, begin = np.linspace(0, 1, 2 ** 14, dtype=np.float32), time.thread_time()
         y = np.empty_like(x)
