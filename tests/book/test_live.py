@@ -490,3 +490,25 @@ def test_models_are_shown_as_they_are(browser):
         shown = text_of(browser, f'#live-{name} pre')[0].replace('\n', '\n ')
         lines = ast.parse(f'def f():\n {shown}').body[0].body
         assert [ast.dump(n) for n in lines] == [ast.dump(n) for n in live.tree(figure.model).body]
+
+
+def test_the_plan_is_that_of_its_notebook():
+    cells = notebooks.read(ROOT / 'chapters/splitting/planner.ipynb').cells
+    source, = (c.source for c in cells if c.source.startswith('def plan('))
+    space = {}
+    exec(source, space)     # the page defines it, so that readers see it
+    for values in cases(FIGURES['plan'], 200):
+        v = dict(values)
+        drawn, again = MODULES['splitting'].plan(**v), v['kept'] <= 2
+        v['tokens'], v['length'] = v.pop('rows'), v.pop('example')
+        del v['card']
+        if v['cards'] * v['hosts'] % (v['tensor'] * v['stages']):
+            assert drawn['name'].endswith('do not divide the cards')
+            with pytest.raises(ValueError, match='no multiple'):
+                space['plan'](**v, again=again)
+            continue
+        found = space['plan'](**v, again=again)
+        same = {'compute': 'compute', 'sums': 'tensor', 'shards': 'shards', 'step': 'step', 'mfu': 'mfu',
+                'held': 'kept'}
+        for name, other in same.items():
+            assert drawn[name] == pytest.approx(found[other]), name

@@ -5,16 +5,18 @@ from math import floor
 from tools.live import Claimed, Figure, Input, Output, Printed
 
 
-def fits(k, parameters, number, state, kept, largest, tensor, pieces, card):
+def fits(k, parameters, number, state, update, kept, largest, tensor, pieces, card):
     """Bytes of a training step with a batch of k, in pieces one after the other."""
     weights = number * parameters
     fixed = 2 * weights + state * parameters
     activations = number / 4 * kept * k / pieces
     moment = number / 2 * largest * k / pieces
-    update = fixed + 2 * number * tensor
-    peak = max(fixed - weights + activations + moment, update)
+    temporary = 2 * tensor if update == 0 else parameters if update == 1 else 0
+    last = fixed + (number * temporary if state >= 8 else 0)
+    first = fixed - weights if pieces == 1 else fixed
+    peak = max(first + activations + moment, last)
     example = (number / 4 * kept + number / 2 * largest) / pieces
-    most = max(0, floor((card - fixed + weights) / example)) if update <= card else 0
+    most = max(0, floor((card - first) / example)) if last <= card else 0
     return {'fixed': fixed, 'activations': activations, 'peak': peak, 'share': peak / card, 'most': most,
             'verdict': 'it fits' if peak <= card else 'it does not fit'}
 
@@ -36,6 +38,9 @@ LIVE = {
          Input('state', 'The optimizer keeps for each weight', start=8, choices=(
              ('8 bytes: Adam', 8), ('4 bytes: momentum', 4), ('nothing: SGD', 0),
              ('12 bytes: Adam and a float32 copy', 12))),
+         Input('update', 'Adam is implemented', start=1, choices=(
+             ('as a loop: the default on a CPU', 0), ('with foreach: the default on CUDA', 1),
+             ('fused', 2))),
          Input('kept', 'Kept for one example, in float32', 'MB', 0.001, 10_000, 3.48),
          Input('largest', 'Largest result for one example, in float32', 'MB', 0.001, 1000, 0.2),
          Input('tensor', 'Largest tensor of weights', 'million', 0.001, 1000, 2.36),
@@ -50,6 +55,8 @@ LIVE = {
                  'ResNet-18, 28 × 28': {'parameters': 11.172, 'kept': 3.48, 'largest': 0.2,
                                         'tensor': 2.36},
                  'a card of 4 GB beside a desktop': {'card': 3.2}, 'a card of 24 GB': {'card': 23},
+                 '7 billion parameters, nearly no batch': {
+                     'k': 1, 'parameters': 6738, 'kept': 500, 'largest': 10, 'tensor': 131, 'card': 120},
                  'all of this machine': {
                      'card': Printed('hardware/hardware', r'\nmemory +measured: ')}}),
     'segments': Figure(

@@ -1,45 +1,47 @@
 """The figures of this topic that a reader can turn."""
 
+from math import floor
+
 from tools.live import Figure, Input, Output
 
-WAYS = ('shard', 'tensor_data', 'tensor_pipe')     # as many as there are kinds of lines
 
-
-def plan(rows, n, layers, width, cards, hosts, inside, between, card, micro):
-    """Seconds of exchange in a step and bytes kept by a card, as ``plan`` of the notebook says.
+def plan(rows, n, layers, width, example, hosts, cards, tensor, stages, micro, chunks, inside, between,
+         peak, kernels, kept, card):
+    """Seconds of a training step and bytes kept by a card, as ``plan`` of the notebook says.
 
     Args:
-        rows: tokens in a step.
-        n: parameters, with 16 bytes each of weights, gradients and moments.
-        inside, between: bytes per second of a card's link inside a host, and of a host's link.
+        rows: tokens in a step; ``example``: of one.
+        n: parameters in products of matrices.
+        hosts, cards: of the cluster, and cards of a host.
+        tensor, stages: cards that share a layer, and stages of a pipeline; the rest is sharded.
+        micro, chunks: micro-batches, and chunks of layers on a stage.
+        inside, between: bytes per second that a card sends inside its host, and to others.
+        peak, kernels: FLOP/s of a card, and the share of it that is reached.
+        kept: bytes of activations for each token and layer, in units of the width; 2: all are
+            computed twice.
         card: bytes of a card's memory.
-        micro: micro-batches of the pipeline.
     """
-    p = cards * hosts
-    act = 4 * rows * width
-    every = 4 * n * (p - 1) / p / between
-    outer = 4 * n * (hosts - 1) / hosts / between
-    inner = 8 * layers * (cards - 1) / cards * act / hosts / inside
-    cut = 2 * cards * act / between if hosts > 1 else 0
-    data = 2 * every
-    shard = 3 * every
-    tensor_data = inner + 2 * outer
-    tensor_shard = inner + 3 * outer
-    tensor_pipe = (micro + hosts - 1) / micro * inner + (micro + hosts - 2) / micro * cut
-    whole = 16 * n
-    divided = 16 * n / cards
-    share = 16 * n / p
-    least = min(shard, tensor_shard, tensor_pipe)
-    best = min(least, tensor_data, data) if whole <= card else \
-        min(least, tensor_data) if divided <= card else least
-    return {'data': data, 'shard': shard, 'tensor_data': tensor_data, 'tensor_shard': tensor_shard,
-            'tensor_pipe': tensor_pipe, 'whole': whole, 'divided': divided, 'share': share, 'best': best,
-            'name': 'nothing, even in shares' if share > card else
-            'data everywhere' if best == data and whole <= card else
-            'tensor inside and data between' if best == tensor_data and divided <= card else
-            'sharded everywhere' if best == shard else
-            'tensor inside and shards between' if best == tensor_shard else
-            'tensor inside and a pipeline between'}
+    gpus = cards * hosts
+    data = gpus / (tensor * stages)
+    flops = rows * (6 * n + 12 * layers * width * example)
+    own = layers / stages
+    activation = 2 * rows / data * width
+    compute = flops * (4 / 3 if kept <= 2 else 1) / (gpus * peak * kernels)
+    ring = 2 * (tensor - 1) / tensor * activation
+    split = (6 if kept <= 2 else 4) * own * ring / (inside if tensor <= cards else between)
+    gathers = 2 if stages == 1 else 1
+    sent = (2 * gathers + 4) * n / (tensor * stages) * (data - 1) / data
+    fetch = sent / (inside if hosts == 1 else between)
+    shards = max(fetch - compute, fetch / own)
+    bubble = (stages - 1) / (micro * chunks) * (compute + split)
+    cuts = 2 * chunks * activation / tensor / between if stages > 1 else 0
+    step = compute + split + shards + bubble + cuts
+    flight = min(stages / micro, 1) if stages > 1 else 1
+    held = 16 * n / gpus + 4 * n / layers / tensor + kept * rows / data * width * own * flight / tensor
+    return {'compute': compute, 'sums': split, 'shards': shards, 'bubble': bubble + cuts, 'step': step,
+            'mfu': flops / (step * gpus * peak), 'held': held,
+            'name': 'these degrees do not divide the cards' if floor(data) < data or data < 1 else
+            'it fits, logits not counted' if held <= card else 'it does not fit'}
 
 
 def bubble(m, p, step):
@@ -52,29 +54,38 @@ def bubble(m, p, step):
 LIVE = {
     'plan': Figure(
         'Which split, where?', plan,
-        (Input('rows', 'Tokens in a step', '', 1, 10_000_000, 65_536, whole=True),
-         Input('n', 'Parameters', 'million', 1, 1_000_000, 7000),
+        (Input('rows', 'Tokens in a step', '', 1024, 100_000_000, 524_288, whole=True),
+         Input('n', 'Parameters', 'million', 10, 2_000_000, 7500),
          Input('layers', 'Layers', '', 1, 200, 32, log=False, whole=True),
          Input('width', 'Width', '', 64, 32_768, 4096, whole=True),
-         Input('cards', 'Cards of a host', '', 1, 16, 8, log=False, whole=True),
-         Input('hosts', 'Hosts', '', 1, 64, 4, log=False, whole=True),
+         Input('example', 'Tokens of an example', '', 64, 1_000_000, 8192, whole=True),
+         Input('hosts', 'Hosts', '', 1, 4096, 4, whole=True),
+         Input('cards', 'Cards of a host', start=8, choices=(('4', 4), ('8', 8))),
+         Input('tensor', 'Cards that share a layer', '', 1, 16, 1, whole=True),
+         Input('stages', 'Stages of a pipeline', '', 1, 64, 1, whole=True),
+         Input('micro', 'Micro-batches of the pipeline', '', 1, 512, 16, whole=True),
+         Input('chunks', 'Chunks of layers on a stage', '', 1, 16, 1, log=False, whole=True),
          Input('inside', 'Link of a card inside, each way', 'GB/s', 0.01, 1000, 450),
-         Input('between', 'Link of a host, each way', 'GB/s', 0.01, 1000, 50),
-         Input('card', 'Memory of a card', 'GB', 1, 200, 80),
-         Input('micro', 'Micro-batches of the pipeline', '', 1, 64, 8, log=False, whole=True)),
-        (Output('data', 'data everywhere', 's'), Output('shard', 'sharded everywhere', 's'),
-         Output('tensor_data', 'tensor inside, data between', 's'),
-         Output('tensor_shard', 'tensor inside, sharded between', 's'),
-         Output('tensor_pipe', 'tensor inside, pipeline between', 's'),
-         Output('whole', 'data everywhere keeps', 'B'),
-         Output('divided', 'tensor inside, data between keeps', 'B'),
-         Output('share', 'the others keep', 'B'), Output('best', 'least that fits', 's')),
-        ('A card keeps {whole} with data everywhere, {divided} with tensor inside and data between, and '
-         '{share} with any other of these, activations not counted.',
-         'The least exchange that fits: {name}.'),
-        over='rows', rows=(1024, 4096, 16_384, 65_536, 262_144, 1_048_576), drawn=WAYS, log_y=True,
-        presets={'cards with NVLink, 400 Gbit/s': {'inside': 450, 'between': 50},
-                 'cards on PCIe 4.0, 10 Gbit/s': {'inside': 32, 'between': 1.25}}),
+         Input('between', 'Link of a card to other hosts, each way', 'GB/s', 0.01, 1000, 50),
+         Input('peak', 'Peak of a card', 'TFLOP/s', 1, 5000, 989),
+         Input('kernels', 'Reached by its kernels', '%', 1, 100, 39, log=False),
+         Input('kept', 'Activations', start=34, choices=(
+             ('all kept', 34), ('about half kept', 17), ('computed twice', 2))),
+         Input('card', 'Memory of a card', 'GB', 1, 300, 80)),
+        (Output('compute', 'arithmetic', 's'), Output('sums', 'sums inside layers', 's'),
+         Output('shards', 'shards, exposed', 's'), Output('bubble', 'bubble and cuts', 's'),
+         Output('step', 'a step', 's'), Output('mfu', 'MFU', '%'), Output('held', 'a card keeps', 'B')),
+        ('A step takes {step}, an MFU of {mfu}: {compute} of arithmetic, {sums} of sums inside layers, '
+         '{shards} of waiting for shards, {bubble} of bubble and cuts.',
+         'A card keeps {held}: {name}.'),
+        over='rows', rows=(16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216),
+        drawn=('step', 'compute', 'shards'), log_y=True,
+        presets={'tensor groups inside the hosts': {'tensor': 8},
+                 'tensor groups, and each host a stage': {'tensor': 8, 'stages': 4},
+                 'cards on PCIe 4.0, 10 Gbit/s each': {'inside': 32, 'between': 1.25},
+                 'Llama 3 405B on 8,192 cards': {
+                     'rows': 16_777_216, 'n': 405_000, 'layers': 126, 'width': 16_384, 'hosts': 1024,
+                     'tensor': 8, 'stages': 16, 'micro': 32, 'chunks': 7, 'kernels': 53}}),
     'bubble': Figure(
         'The bubble of a pipeline', bubble,
         (Input('m', 'Micro-batches', '', 1, 128, 8, whole=True),
