@@ -502,9 +502,10 @@ def test_the_plan_is_that_of_its_notebook():
         drawn, again = MODULES['splitting'].plan(**v), v['kept'] <= 2
         v['tokens'], v['length'] = v.pop('rows'), v.pop('example')
         del v['card']
-        if v['cards'] * v['hosts'] % (v['tensor'] * v['stages']):
-            assert drawn['name'].endswith('do not divide the cards')
-            with pytest.raises(ValueError, match='no multiple'):
+        ranks = v['cards'] * v['hosts'] / (v['tensor'] * v['stages'])
+        if ranks % 1 or v['tensor'] > v['cards'] or v['tokens'] < ranks * v['length']:
+            assert 'divide' in drawn['name'] or 'fewer examples' in drawn['name']
+            with pytest.raises(ValueError, match='cannot be divided|need an example'):
                 space['plan'](**v, again=again)
             continue
         found = space['plan'](**v, again=again)

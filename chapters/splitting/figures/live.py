@@ -11,11 +11,11 @@ def plan(rows, n, layers, width, example, hosts, cards, tensor, stages, micro, c
 
     Args:
         rows: tokens in a step; ``example``: of one.
-        n: parameters in products of matrices.
+        n: parameters.
         hosts, cards: of the cluster, and cards of a host.
         tensor, stages: cards that share a layer, and stages of a pipeline; the rest is sharded.
         micro, chunks: micro-batches, and chunks of layers on a stage.
-        inside, between: bytes per second that a card sends inside its host, and to others.
+        inside, between: bytes per second that a card sends inside its host, and a host to others.
         peak, kernels: FLOP/s of a card, and the share of it that is reached.
         kept: bytes of activations for each token and layer, in units of the width; 2: all are
             computed twice.
@@ -27,20 +27,23 @@ def plan(rows, n, layers, width, example, hosts, cards, tensor, stages, micro, c
     own = layers / stages
     activation = 2 * rows / data * width
     compute = flops * (4 / 3 if kept <= 2 else 1) / (gpus * peak * kernels)
-    ring = 2 * (tensor - 1) / tensor * activation
-    split = (6 if kept <= 2 else 4) * own * ring / (inside if tensor <= cards else between)
-    gathers = 2 if stages == 1 else 1
-    sent = (2 * gathers + 4) * n / (tensor * stages) * (data - 1) / data
-    fetch = sent / (inside if hosts == 1 else between)
+    split = (6 if kept <= 2 else 4) * own * 2 * (tensor - 1) / tensor * activation / inside
+    traffic = (8 if stages == 1 else 6) * n / stages
+    into_host = traffic * max(1 - stages / hosts, 0) / between
+    into_card = traffic / tensor * (data - 1) / data / inside
+    fetch = max(into_host, into_card)
     shards = max(fetch - compute, fetch / own)
     bubble = (stages - 1) / (micro * chunks) * (compute + split)
-    cuts = 2 * chunks * activation / tensor / between if stages > 1 else 0
+    cuts = 2 * chunks * activation * cards / tensor / between if stages > 1 else 0
     step = compute + split + shards + bubble + cuts
     flight = min(stages / micro, 1) if stages > 1 else 1
-    held = 16 * n / gpus + 4 * n / layers / tensor + kept * rows / data * width * own * flight / tensor
+    gathered = 4 * n / layers if stages == 1 else 2 * n / stages
+    held = 16 * n / gpus + gathered / tensor + kept * rows / data * width * own * flight / tensor
     return {'compute': compute, 'sums': split, 'shards': shards, 'bubble': bubble + cuts, 'step': step,
             'mfu': flops / (step * gpus * peak), 'held': held,
-            'name': 'these degrees do not divide the cards' if floor(data) < data or data < 1 else
+            'name': 'these degrees do not divide the cards'
+            if floor(data) < data or data < 1 or tensor > cards else
+            'there are fewer examples than ranks' if rows < data * example else
             'it fits, logits not counted' if held <= card else 'it does not fit'}
 
 
@@ -55,7 +58,7 @@ LIVE = {
     'plan': Figure(
         'Which split, where?', plan,
         (Input('rows', 'Tokens in a step', '', 1024, 100_000_000, 524_288, whole=True),
-         Input('n', 'Parameters', 'million', 10, 2_000_000, 7500),
+         Input('n', 'Parameters', 'million', 10, 2_000_000, 8030),
          Input('layers', 'Layers', '', 1, 200, 32, log=False, whole=True),
          Input('width', 'Width', '', 64, 32_768, 4096, whole=True),
          Input('example', 'Tokens of an example', '', 64, 1_000_000, 8192, whole=True),
@@ -66,9 +69,9 @@ LIVE = {
          Input('micro', 'Micro-batches of the pipeline', '', 1, 512, 16, whole=True),
          Input('chunks', 'Chunks of layers on a stage', '', 1, 16, 1, log=False, whole=True),
          Input('inside', 'Link of a card inside, each way', 'GB/s', 0.01, 1000, 450),
-         Input('between', 'Link of a card to other hosts, each way', 'GB/s', 0.01, 1000, 50),
+         Input('between', 'Links of a host, each way', 'GB/s', 0.1, 2000, 400),
          Input('peak', 'Peak of a card', 'TFLOP/s', 1, 5000, 989),
-         Input('kernels', 'Reached by its kernels', '%', 1, 100, 39, log=False),
+         Input('kernels', 'Reached by its kernels', '%', 1, 100, 41, log=False),
          Input('kept', 'Activations', start=34, choices=(
              ('all kept', 34), ('about half kept', 17), ('computed twice', 2))),
          Input('card', 'Memory of a card', 'GB', 1, 300, 80)),
@@ -82,7 +85,7 @@ LIVE = {
         drawn=('step', 'compute', 'shards'), log_y=True,
         presets={'tensor groups inside the hosts': {'tensor': 8},
                  'tensor groups, and each host a stage': {'tensor': 8, 'stages': 4},
-                 'cards on PCIe 4.0, 10 Gbit/s each': {'inside': 32, 'between': 1.25},
+                 'cards on PCIe 4.0, a host with 10 Gbit/s': {'inside': 32, 'between': 1.25},
                  'Llama 3 405B on 8,192 cards': {
                      'rows': 16_777_216, 'n': 405_000, 'layers': 126, 'width': 16_384, 'hosts': 1024,
                      'tensor': 8, 'stages': 16, 'micro': 32, 'chunks': 7, 'kernels': 53}}),
