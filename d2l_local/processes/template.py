@@ -78,6 +78,13 @@ class Template:
             raise ClusterError(f'what members need was not imported within {START:g} s, or cannot be:\n'
                                + files.tail(folder / 'log'))
 
+    def answers(self) -> bool:
+        """Whether it lives. One that was killed closes its files before it can be waited for."""
+        with contextlib.suppress(OSError):
+            self.socket.send(b'?')
+            return self.process.poll() is None and self.socket.recv(1) == b'r'
+        return False
+
     def fork(self, namespace: str = '') -> tuple[int, Connection, Connection]:
         """A new member: its process id, a pipe for calls, and one that gives its exit code.
 
@@ -130,7 +137,7 @@ def template(prepare: str, user: str, **variables: str) -> Template | Spawner:
     if not hasattr(os, 'fork'):
         return Spawner()
     key = prepare, user, os.getpid()
-    if key not in _templates or _templates[key].process.poll() is not None:
+    if key not in _templates or not _templates[key].answers():
         _templates[key] = Template(prepare, user, **variables)
     return _templates[key]
 
@@ -157,11 +164,11 @@ def _main(number: str, user: str, prepare: str, *path: str) -> None:
         if wake in ready:
             os.read(wake, 4096)
         if starter in ready:
-            sent = socket.recv_fds(starter, 1, 3)[1]
-            if not sent:
+            asked, sent = socket.recv_fds(starter, 1, 3)[:2]
+            if not asked:
                 break
             with contextlib.suppress(OSError):      # a member that cannot be says nothing
-                _fork(members, sent, starter)
+                starter.send(b'r') if asked == b'?' else _fork(members, sent, starter)
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 _say(members.pop(found[0], None), os.waitstatus_to_exitcode(found[1]))

@@ -276,7 +276,7 @@ def test_every_pattern_is_read():
 
 
 def test_results_are_found_in_code():
-    call = re.compile(r'\b(?:claim|d2l\.(?:compare|estimate|count|verify))\(\s*\\?[\'"\\]')
+    call = re.compile(r'\b(?:claim|(?:d2l|claims)\.(?:compare|estimate|count|verify))\(\s*\\?[\'"\\]')
     for path in notebooks.notebooks():
         source = '\n'.join(c.source for c in notebooks.read(path).cells if c.cell_type == 'code')
         assert len(text.calls(path)) == len(call.findall(source)), path

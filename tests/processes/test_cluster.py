@@ -308,6 +308,16 @@ def test_what_cannot_be_imported_is_said_and_a_dead_template_is_replaced(worker)
     assert run(worker.who, 1, 'again')[0][-1] == 'again'
 
 
+def test_a_template_that_was_killed_is_replaced_before_it_can_be_waited_for(worker, monkeypatch):
+    with Ranks(1) as group:
+        dead = group._template
+    dead.process.kill()
+    monkeypatch.setattr(dead.process, 'poll', lambda: None)
+    assert run(worker.who, 1, 'again')[0][-1] == 'again'
+    with Ranks(1) as group:
+        assert group._template is not dead
+
+
 def test_a_member_that_is_stopped_is_named(worker):
     with Ranks(2) as group:
         os.kill(pids_of(group)[1], signal.SIGSTOP)
