@@ -208,21 +208,37 @@ OPERATORS = {ast.Add: '+', ast.Sub: '-', ast.Mult: '*', ast.Div: '/', ast.Pow: '
              ast.LtE: '<=', ast.Gt: '>', ast.GtE: '>=', ast.Eq: '===', ast.NotEq: '!==', ast.And: '&&',
              ast.Or: '||'}
 FUNCTIONS = {'min', 'max', 'floor', 'ceil', 'sqrt', 'log2'}
+OURS = {'erlang_c': 'd2lErlang'}        # with the names that they have in theme/live.js
+
+
+def erlang_c(slots: int, load: float) -> float:
+    """The share of requests that find all slots busy; Poisson arrivals, exponential service times.
+
+    Args:
+        slots: how many are served at the same time.
+        load: the share of the slots that are busy on average, below 1.
+
+    Source: the recursion of Erlang's loss formula; Cooper, *Introduction to Queueing Theory*, 3.3.
+    """
+    lost = 1.0
+    for k in range(1, int(slots) + 1):
+        lost = load * slots * lost / (k + load * slots * lost)
+    return lost / (1 - load * (1 - lost))
 
 
 def javascript(model: Callable[..., dict[str, Any]]) -> str:
     """A model as a JavaScript function of an object with its arguments.
 
     A model has assignments and one return of a dictionary, made of numbers, texts, its names,
-    arithmetic, comparisons, ``a if b else c`` and the functions of :data:`FUNCTIONS`. Anything
-    else is refused.
+    arithmetic, comparisons, ``a if b else c`` and the functions of :data:`FUNCTIONS` and
+    :data:`OURS`. Anything else is refused.
 
     Raises:
         ValueError: names what cannot be translated.
     """
     def refuse(node: ast.AST) -> ValueError:
         return ValueError(f'the model {model.__name__} may not say {ast.unparse(node)!r}: '
-                          'use arithmetic, comparisons, min, max, floor, ceil, sqrt, log2')
+                          'use arithmetic, comparisons, min, max, floor, ceil, sqrt, log2, erlang_c')
 
     def js(node: ast.AST) -> str:
         match node:
@@ -242,6 +258,8 @@ def javascript(model: Callable[..., dict[str, Any]]) -> str:
                 return f'({js(test)} ? {js(a)} : {js(b)})'
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
                 return f'Math.{name}({", ".join(map(js, args))})'
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in OURS:
+                return f'{OURS[name]}({", ".join(map(js, args))})'
             case ast.Dict(keys=keys, values=values):
                 pairs = zip(keys, values, strict=True)
                 return '{' + ', '.join(f'{js(k)}: {js(v)}' for k, v in pairs) + '}'

@@ -302,8 +302,9 @@ numbers('hyb-ex-read-loop', framework='pytorch',
                    'The mean reads and hardly writes, and what has one number a row does not count.'),
         gain=Part(EAGER_BYTES / ONCE, 'eager time ÷ compiled time, by the bytes',
                   'Divide the one by the other.', 'Both are limited by memory, so the time is the bytes.'),
-        long=Part(EAGER_BYTES / (ONCE + 4), 'the same, if a row fitted into no cache',
-                  'Which of the loads would go to memory then?', 'The second loop reads the row again.'))
+        long=Part((EAGER_BYTES + 4) / (ONCE + 8), 'the same, if a row and the weights fitted into no cache',
+                  'Which of the loads would go to memory then?',
+                  'The second loop reads the row again. Who reads the weights for each row?'))
 
 
 @exercise('hyb-ex-break-even', '''def break_even(first, eager, compiled):
@@ -355,10 +356,10 @@ def recompile(compile_once) -> None:
          'and which sizes are never variables?')
 
 
-TENSORS, EXTRA = 40, 2
+TENSORS = 40
 numbers('hyb-ex-calls', framework='pytorch', **{
-    name: Part(float(each * TENSORS + EXTRA), f'operations in a loop over forty tensors, {what}', hint,
-               'Count one tensor, then all of them; a few belong to the whole step.', 0.06)
+    name: Part(float(each * TENSORS), f'operations in a loop over forty tensors, {what}', hint,
+               'Count one tensor, then all of them. Marks for the profiler are no operations.', 0.06)
     for name, each, what, hint in (
         ('sgd', 1, 'plain SGD', 'What is done with a weight and its gradient?'),
         ('momentum', 3, 'SGD with momentum', 'What is done with the state, beside the weight?'),

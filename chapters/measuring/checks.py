@@ -35,6 +35,8 @@ numbers('msr-ex-w-verdict', **{
     for name, (low, high) in INTERVALS.items()})
 
 LOADING, NETWORK, UPDATE = 0.3, 0.6, 0.1
+AFTER = 'Divide the two factors that you have found already.'
+AGAIN = 'How long is the step with one fix, and how long with both?'
 numbers('msr-ex-w-amdahl',
         a=Part(1 / (max(LOADING, NETWORK) + UPDATE), 'times as fast with fix A',
                'Two things that run at the same time take as long as the longer one.',
@@ -43,15 +45,27 @@ numbers('msr-ex-w-amdahl',
                'Only the share of the network becomes smaller.', 'Add up the three shares again.'),
         both=Part(1 / (max(LOADING, NETWORK / 5) + UPDATE), 'times as fast with both',
                   'The factors must not be multiplied: a fix changes all shares.',
-                  'Which of the two that overlap is the longer one now?'))
+                  'Which of the two that overlap is the longer one now?'),
+        b_after_a=Part((max(LOADING, NETWORK) + UPDATE) / (max(LOADING, NETWORK / 5) + UPDATE),
+                       'times as fast with both as with A alone', AFTER, AGAIN),
+        a_after_b=Part((LOADING + NETWORK / 5 + UPDATE) / (max(LOADING, NETWORK / 5) + UPDATE),
+                       'times as fast with both as with B alone', AFTER, AGAIN))
 
 numbers('msr-ex-w-regime', **{
-    name: Part(right, f"what {name.upper()} waits for: 'calls', 'bytes' or 'arithmetic'", hint,
+    name: Part(right, f"what probably limits {name.upper()}: 'overhead', 'memory' or 'compute'", hint,
                'Which of the three grows with the batch, and which shrinks with each further core?')
     for name, right, hint in (
-        ('p', 'calls', 'Twice the work took no longer, so the work is not what takes the time.'),
-        ('q', 'arithmetic', 'It grows with the batch, and it misses the cores.'),
-        ('r', 'bytes', 'It grows with the batch, and half of the cores do nearly as well.'))})
+        ('p', 'overhead', 'Twice the work took hardly longer, so the work is not what takes the time.'),
+        ('q', 'compute', 'It grows with the batch, and it scales with the number of cores.'),
+        ('r', 'memory', 'It grows with the batch, and half of the cores do nearly as well.'))})
+
+PARAMETERS, RATE, GPUS, PEAK, TOKENS = 8e9, 55_000, 8, 989e12, 200e9
+numbers('msr-ex-w-mfu',
+        mfu=Part(6 * PARAMETERS * RATE / (GPUS * PEAK), 'share of the peak, between 0 and 1',
+                 'Training takes six FLOPs for each parameter and token.',
+                 'Whose peak is it? There are eight GPUs.'),
+        days=Part(TOKENS / RATE / 86_400, 'days for 200 billion tokens',
+                  'Divide the tokens by the tokens of a second.', 'A day has 86,400 seconds.'))
 
 
 def program(milliseconds: float, seed: int):
@@ -104,18 +118,21 @@ def knee_of(knee) -> None:
 
 
 numbers('msr-ex-five',
-        per_byte=Part(2 / 4, 'operations per byte of a float32 matrix, in its product with a vector',
+        per_byte=Part(2 / 4, 'FLOPs per byte of the weights of the linear layer, in float32',
                       'Each number of the matrix is read once. What is done with it?',
                       'A multiplication and an addition, for how many bytes?'),
-        product=Part('bytes', "what this product waits for: 'calls', 'bytes' or 'arithmetic'",
-                     'How many operations could a core do for each byte that it gets?',
-                     'Ask it: which of twice the batch and half the cores does it feel?'),
-        lookup=Part('calls', 'what the lookup of 64 rows waits for',
+        linear=Part('memory', "what limits the linear layer by this count: 'overhead', 'memory' or 'compute'",
+                    'How many operations could a core do for each byte that it gets?',
+                    'Divide its 16 MB by your bandwidth, and its 8 MFLOP by your peak.'),
+        lookup=Part('overhead', 'what limits the lookup of 64 rows',
                     'How many bytes does it move, and how long would that take?',
                     'Twice the rows: does it take twice as long?'),
-        convolution=Part('arithmetic', 'what the convolution waits for',
+        convolution=Part('compute', 'what limits the convolution',
                          'How often is each number of the image used?',
-                         'Nine places, and once for each channel of the result.'))
+                         'Nine places, and once for each channel of the result.'),
+        tanh=Part('memory', 'what limits the hyperbolic tangent, by a count of one FLOP for each',
+                  'It reads four bytes and writes four for each number.',
+                  'This is the prediction. What you measure is another matter.'))
 
 
 @exercise('msr-ex-suspects', '''def kept(work):

@@ -492,6 +492,17 @@ def test_models_are_shown_as_they_are(browser):
         assert [ast.dump(n) for n in lines] == [ast.dump(n) for n in live.tree(figure.model).body]
 
 
+@pytest.mark.parametrize('slots', [1, 2, 8, 64])
+@pytest.mark.parametrize('load', [0.1, 0.5, 0.75, 0.95])
+def test_waiting_is_erlangs(slots, load):
+    a = load * slots
+    head = sum(a ** k / math.factorial(k) for k in range(slots))
+    last = a ** slots / math.factorial(slots) / (1 - load)
+    assert live.erlang_c(slots, load) == pytest.approx(last / (head + last))
+    found = FIGURES['queue'].model(load=load, slots=slots, tokens=1, step=1, more=0, spread=1)
+    assert found['mean'] == pytest.approx(last / (head + last) / (slots * (1 - load)))
+
+
 def test_the_plan_is_that_of_its_notebook():
     cells = notebooks.read(ROOT / 'chapters/splitting/planner.ipynb').cells
     source, = (c.source for c in cells if c.source.startswith('def plan('))

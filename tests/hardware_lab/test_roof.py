@@ -40,6 +40,14 @@ def test_every_job_is_measured_in_every_round():
     assert rate.tolist() == [8] * 7 and (intensity, slope) == (2, 'reading')
 
 
+def test_nothing_lies_above_the_roof():
+    """A job that streams faster than the loops of the slopes sets the slope itself."""
+    arrays = tuple(np.ones(1024, np.float32) for _ in range(3))
+    found = roofline.measure({'quick': (lambda: None, 1e9, 1e9, 'reading')}, arrays)
+    rate, intensity, slope = found.operations['quick']
+    assert (rate <= intensity * found.slopes[slope] * (1 + 1e-9)).all()
+
+
 def test_the_roofline():
     axes = a_roof().draw({'scalar': 1e10, 'wide': 1e11})
     said = {t.get_text() for t in axes.get_legend().get_texts()}

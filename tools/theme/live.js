@@ -34,6 +34,12 @@
   }
   const nearest = (list, x) => list.reduce((best, y, k) => Math.abs(y - x) < Math.abs(list[best] - x) ? k : best, 0);
 
+  // The share of requests that find all slots busy: erlang_c in live.py. Models call it.
+  window.d2lErlang = (slots, load) => {
+    let lost = 1;
+    for (let k = 1; k <= slots; k += 1) lost = load * slots * lost / (k + load * slots * lost);
+    return lost / (1 - load * (1 - lost));
+  };
   const run = (fig, values) => {
     const v = fig.count ? { i: values[fig.count] - 1, ...values } : values;
     return { ...v, ...fig.model(v) };

@@ -35,6 +35,11 @@ def stairs(size, c1, c2, c3, l1, l2, l3, memory):
             'the third cache' if in3 == 1 else 'none of the caches'}
 
 
+def edge(number):
+    """The end of a tread of the measured staircase, which may lie below a reported size."""
+    return Printed(PAGE, rf'caches, measured[^\n]*?(?:edge from [^;\n]*; ){{{number - 1}}}edge from ')
+
+
 L1, L2, L3 = row('L1 cache hit'), row('L2 cache hit'), row('L3 cache hit, not shared')
 MEMORY = row('256 MB memory reference')
 
@@ -62,11 +67,11 @@ LIVE = {
         'A random read, by the size of what it reads in', stairs,
         (Input('size', 'Working set', 'KiB', 4, 1_048_576, 16),
          Input('c1', 'First cache', 'KiB', 8, 1024, 32,
-               measured=Printed(PAGE, r'caches, reported[^\n]*L1 ')),
+               measured=edge(1)),
          Input('c2', 'Second cache', 'KiB', 64, 65_536, 1024,
-               measured=Printed(PAGE, r'caches, reported[^\n]*L2 ')),
+               measured=edge(2)),
          Input('c3', 'Third cache', 'KiB', 512, 1_048_576, 32_768,
-               measured=Printed(PAGE, r'caches, reported[^\n]*L3 ')),
+               measured=edge(3)),
          Input('l1', 'A read from the first', 'ns', 0.1, 100, 1.5, measured=L1),
          Input('l2', 'from the second', 'ns', 0.1, 100, 5, measured=L2),
          Input('l3', 'from the third', 'ns', 1, 1000, 16, measured=L3),

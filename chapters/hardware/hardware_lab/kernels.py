@@ -81,11 +81,12 @@ class Ring:
     Args:
         n_bytes: size of the working set.
         offset: bytes from the start of a line to its slot; 60 lets the word cross into the next line.
+        memory: where it lies, at least a word longer than ``n_bytes``; its own by default.
     """
 
-    def __init__(self, n_bytes: int, offset: int = 0) -> None:
+    def __init__(self, n_bytes: int, offset: int = 0, memory: np.ndarray | None = None) -> None:
         n = max(2, n_bytes // LINE)
-        self.memory = aligned(n * LINE + 8, offset)
+        self.memory = aligned(n * LINE + 8, offset) if memory is None else memory
         self.slots = n
         self._lay(0)
 

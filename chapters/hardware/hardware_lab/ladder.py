@@ -53,7 +53,7 @@ def rows() -> list[tuple[str, float | None, Callable[[], Time] | str]]:
     https://gist.github.com/eshelman/343a1c46cb3fba142c1afdcdeec17646
     """
     disk, units = _at_once(devices.disk_figures), _at_once(core.arithmetic)
-    socket = f'{OTHER}: one processor'
+    counters = 'only hardware counters can tell it from the others'
     return [
         ('L1 cache hit', 1.5 * NS, lambda: memory.latency(16 * KIB)),
         ('floating-point add', 1.5 * NS, lambda: units('add')),
@@ -63,17 +63,16 @@ def rows() -> list[tuple[str, float | None, Callable[[], Time] | str]]:
          lambda: memory.latency(min(256 * KIB, memory.reported_caches().get('L2', MIB) // 2))),
         ('branch mispredicted', 6 * NS, core.mispredict),
         ('L3 cache hit, not shared', 16 * NS, _l3),
-        ('L3 cache hit, shared with another core', 25 * NS,
-         'only hardware counters can tell it from the others'),
+        ('L3 cache hit, shared with another core', 25 * NS, counters),
         ('mutex lock and unlock', 25 * NS, core.mutex),
         ('line modified in another core', 29 * NS, _other_core),
-        ('L3 cache hit on another socket', 40 * NS, socket),
-        ('hop to another socket', 40 * NS, socket),
+        ('L3 cache hit on another socket', 40 * NS, counters),
+        ('hop to another socket', 40 * NS, counters),
         ('64 MB memory reference', 46 * NS, lambda: memory.latency(64 * MIB)),
-        ('64 MB memory reference, other socket', 70 * NS, socket),
+        ('64 MB memory reference, other socket', 70 * NS, lambda: memory.across(64 * MIB)),
         ('256 MB memory reference', 75 * NS, lambda: memory.latency(256 * MIB)),
         ('Optane random write', 94 * NS, f'{OTHER}: no longer made'),
-        ('256 MB memory reference, other socket', 120 * NS, socket),
+        ('256 MB memory reference, other socket', 120 * NS, lambda: memory.across(256 * MIB)),
         ('Optane random read', 305 * NS, f'{OTHER}: no longer made'),
         ('send 4 KB over a 100 Gbit/s fabric', 1 * US, OTHER),
         ('compress 1 KB with Snappy', 3 * US, devices.snappy),

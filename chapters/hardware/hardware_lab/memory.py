@@ -1,6 +1,8 @@
 """Caches and memory: the latency staircase, its edges, strides, bandwidth. Knows no framework."""
 
 import functools
+import mmap
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +14,7 @@ import numpy as np
 from d2l_local import machine
 from d2l_local.conditions import condition
 from d2l_local.timing import Time, sample
-from hardware_lab import KIB, MIB, kernels
+from hardware_lab import KIB, MIB, NotHere, kernels
 
 
 def reported_caches() -> dict[str, int]:
@@ -35,6 +37,54 @@ def reported_caches() -> dict[str, int]:
             if out.strip().isdigit() and int(out):
                 found[level] = int(out)
     return found
+
+
+def nodes() -> list[set[int]]:
+    """The cores of each NUMA node on which this process may run; a single one where none are told."""
+    own, found = machine.own_cores(), []
+    for place in sorted(Path('/sys/devices/system/node').glob('node[0-9]*')):
+        parts = [p.split('-') for p in (place / 'cpulist').read_text().strip().split(',') if p]
+        cores = {c for part in parts for c in range(int(part[0]), int(part[-1]) + 1)} & set(own)
+        if cores:
+            found.append(cores)
+    return found or [set(own)]
+
+
+def across(n_bytes: int) -> Time:
+    """As :func:`latency`, from a core of one NUMA node to memory of another.
+
+    Raises:
+        NotHere: this process may run on one node only.
+    """
+    first, second, *_ = [*nodes(), None]
+    if second is None:
+        raise NotHere('one NUMA node')
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, first)          # who writes a page first has it on the own node
+        far = kernels.Ring(n_bytes)
+        os.sched_setaffinity(0, second)
+        return sample(far.chase, 'median')
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+HUGE = 2 * MIB      # bytes of a huge page on x86, and on Arm with pages of 4 KiB
+_permits = Path('/sys/kernel/mm/transparent_hugepage/enabled')
+condition('huge pages', system=True)(
+    lambda: '' if _permits.exists() and '[never]' not in _permits.read_text()
+    else 'this system hands out no huge pages on request')
+
+
+def paged_ring(n_bytes: int, huge: bool) -> kernels.Ring:
+    """A ring through pages of 2 MiB, or of the usual size; where the system cannot choose, the latter."""
+    private = {} if sys.platform == 'win32' else {'flags': mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
+    raw = mmap.mmap(-1, n_bytes + 2 * HUGE, **private)
+    if hasattr(mmap, 'MADV_HUGEPAGE') and _permits.exists():
+        raw.madvise(mmap.MADV_HUGEPAGE if huge else mmap.MADV_NOHUGEPAGE)
+    room = np.frombuffer(raw, np.uint8)
+    start = -room.ctypes.data % HUGE
+    return kernels.Ring(n_bytes, memory=room[start:start + n_bytes + HUGE])
 
 
 condition('cache sizes', system=True)(

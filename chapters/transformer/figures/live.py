@@ -1,8 +1,8 @@
 """The figures of this topic that a reader can turn."""
 
-from math import floor, log2, sqrt
+from math import floor, log2
 
-from tools.live import Claimed, Figure, Input, Output, Printed
+from tools.live import Claimed, Figure, Input, Output, Printed, erlang_c
 
 
 def served(users, parameters, number, layers, heads, width, each, context, card, bandwidth, peak, price):
@@ -20,10 +20,10 @@ def served(users, parameters, number, layers, heads, width, each, context, card,
             'limit': 'the bandwidth' if read >= work else 'the arithmetic'}
 
 
-def waiting(load, slots, tokens, step, spread):
-    """A queue before slots, after Sakasegawa; exact for one slot and exponential times."""
-    service = tokens * step
-    share = load ** (sqrt(2 * (slots + 1)) - 1)
+def waiting(load, slots, tokens, step, more, spread):
+    """A queue before slots: Erlang's formula, exact for exponential times."""
+    service = tokens * (step + more * (load * slots - 1 if load * slots > 1 else 0))
+    share = erlang_c(slots, load)
     rest = service * (1 + spread) / 2 / (slots * (1 - load))
     mean = share * rest
     tail = rest * max(0, log2(100 * share)) / log2(2.718281828)
@@ -80,7 +80,8 @@ LIVE = {
         (Input('load', 'Load', '%', 1, 98, 75, log=False, whole=True),
          Input('slots', 'Slots', '', 1, 256, 8, whole=True),
          Input('tokens', 'Tokens of an answer', '', 1, 10_000, 100),
-         Input('step', 'A step', 'ms', 0.1, 1000, 20),
+         Input('step', 'A step with one slot busy', 'ms', 0.1, 1000, 20),
+         Input('more', 'More for each further one', 'ms', 0, 100, 0, log=False),
          Input('spread', 'Lengths of the answers', start=1, choices=(
              ('all the same', 0), ('spread, some long', 1), ('mostly short, few very long', 4)))),
         (Output('rate', 'requests/s'), Output('mean', 'mean wait', 's'),
@@ -91,7 +92,8 @@ LIVE = {
          {'last': 'calm', 'text': 'Up to a load of {load}, the mean wait is less than a tenth of the '
           'answer.'}),
         over='load', rows=(10, 30, 50, 70, 80, 90, 95, 98), drawn=('tail', 'mean', 'service'),
-        presets={'one slot': {'slots': 1}, '8 slots': {'slots': 8}, '64 slots': {'slots': 64}}),
+        presets={'one slot': {'slots': 1}, '8 slots': {'slots': 8}, '64 slots': {'slots': 64},
+                 'steps that grow': {'step': 20, 'more': 1}}),
     'context': Figure(
         'Operations of a training step, for each token', operations,
         (Input('context', 'Tokens of the context', '', 16, 1_000_000, 1024, whole=True),

@@ -1,7 +1,6 @@
 """Right and wrong answers to the exercises on measuring."""
 
 import functools
-import itertools
 import statistics
 import time
 
@@ -11,15 +10,13 @@ SOLUTIONS = 'measuring/measuring_solutions_pytorch.ipynb'
 
 
 def differ(pairs, first, second):
-    """The stored verdict, with a clock that takes the two programs in turn."""
-    def seconds(program):
+    """The stored function, with the times of two programs."""
+    def clock(program):
         begin = time.perf_counter()
         program()
         return time.perf_counter() - begin
-    turns = itertools.cycle((first, second))
-    solution = stored(SOLUTIONS, 'verdict')
-    solution['one_time'] = lambda: seconds(next(turns))
-    return solution['verdict'](pairs)
+    found = stored(SOLUTIONS, 'one_time', 'differs')['differs']
+    return found(pairs, functools.partial(clock, first), functools.partial(clock, second))
 
 
 def one_sided(first, second):
@@ -129,12 +126,16 @@ ANSWERS = {
     'msr-ex-w-verdict': (dict(first='holds', second='undecided', third='fails'), [
         (dict(second='holds'), 'Where does the bound lie'), (dict(third='undecided'), 'Where does'),
         (dict(first='undecided'), 'Where does the bound lie')]),
-    'msr-ex-w-amdahl': (dict(a=1.43, b=1.92, both=2.5), [
+    'msr-ex-w-amdahl': (dict(a=1.43, b=1.92, both=2.5, b_after_a=1.75, a_after_b=1.3), [
         (dict(a=1.3), 'at the same time'), (dict(b=5), 'Only the share'),
-        (dict(both=2.75), 'must not be multiplied'), (dict(both=4.5), 'must not be multiplied')]),
-    'msr-ex-w-regime': (dict(p='calls', q='arithmetic', r='bytes'), [
-        (dict(p='bytes'), 'took no longer'), (dict(q='bytes'), 'misses the cores'),
-        (dict(r='arithmetic'), 'nearly as well')]),
+        (dict(both=2.75), 'must not be multiplied'), (dict(both=4.5), 'must not be multiplied'),
+        (dict(b_after_a=1.92), 'Divide the two'), (dict(a_after_b=1.43), 'Divide the two')]),
+    'msr-ex-w-regime': (dict(p='overhead', q='compute', r='memory'), [
+        (dict(p='memory'), 'took hardly longer'), (dict(q='memory'), 'scales with'),
+        (dict(r='compute'), 'nearly as well')]),
+    'msr-ex-w-mfu': (dict(mfu=0.334, days=42), [
+        (dict(mfu=2.67), 'six FLOPs'), (dict(mfu=0.11), 'six FLOPs'), (dict(mfu=0.67), 'six FLOPs'),
+        (dict(days=1010), 'Divide the tokens'), (dict(days=5.3), 'Divide the tokens')]),
     'msr-ex-winner': (functools.partial(differ, 30), [
         (functools.partial(differ, 1), 'differ from itself'), (lambda a, b: True, 'differ from itself'),
         (lambda a, b: False, '30% longer'), (one_sided, 'first program takes 30% longer')]),
@@ -143,10 +144,11 @@ ANSWERS = {
         (lambda one, many, n: 2 * n * one / many, 'costs'), (lambda one, many, n: print(), 'a number'),
         (lambda one, many, n: one / max((many - one) / n, 2e-6 * (one > 0.05)) + 9 * (one > 0.05),
          'milliseconds')]),
-    'msr-ex-five': (dict(per_byte=0.5, product='bytes', lookup='calls', convolution='arithmetic'), [
+    'msr-ex-five': (dict(per_byte=0.5, linear='memory', lookup='overhead', convolution='compute',
+                         tanh='memory'), [
         (dict(per_byte=0.25), 'read once'), (dict(per_byte=2), 'read once'),
-        (dict(product='arithmetic'), 'for each byte'), (dict(lookup='bytes'), 'does it move'),
-        (dict(convolution='bytes'), 'How often')]),
+        (dict(linear='compute'), 'for each byte'), (dict(lookup='memory'), 'does it move'),
+        (dict(convolution='memory'), 'How often'), (dict(tanh='compute'), 'four bytes')]),
     'msr-ex-suspects': (kept, [
         (saved, 'frees what it has used'), (lambda work: 0, 'keeps its result'),
         (lambda work: min(kept(work), 4000), 'Three sigmoids'), (always, 'nothing is saved'),
