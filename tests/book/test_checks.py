@@ -124,7 +124,7 @@ def test_a_new_exercise_goes_to_a_new_file(folder):
         pytest.skip('PyTorch is not installed')
     mine.write_text('no notebook at all, but msr-ex-knee stands in it')
     said = [line for line in stubs.stubs(folder) if line.startswith('measuring_pytorch')]
-    assert said == ['measuring_pytorch_2: 11 exercises that measuring_pytorch.ipynb lacks']
+    assert said == ['measuring_pytorch_2: 12 exercises that measuring_pytorch.ipynb lacks']
     assert mine.read_text().startswith('no notebook') and (folder / 'measuring_pytorch_2.ipynb').exists()
     assert any(line == 'measuring_pytorch: left as it is' for line in stubs.stubs(folder))
 

@@ -84,7 +84,10 @@ def chain(x):
 def test_the_loop_of_a_chain():
     with compiling.fresh_compile_cache() as cache:
         code = compiling.generated_code(chain, torch.ones(16))
-        assert not list(cache.folder.rglob('*.so')), 'the C++ compiler ran'
+        # PyTorch compiles small programs to ask for the processor's vector instructions.
+        built = [f for f in cache.folder.rglob('*.so')
+                 if 'chk_kernel' not in f.with_suffix('.cpp').read_text()]
+        assert not built, 'the C++ compiler ran'
     loop, = compiling.kernels(code)
     assert loop.startswith('for(int64_t x0=0; x0<16; x0+=') and loop.endswith('\n}')
     operations = [ln for ln in loop.splitlines() if ' * ' in ln or ' + ' in ln and 'ptr' not in ln]
