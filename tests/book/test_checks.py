@@ -166,5 +166,5 @@ def test_with_the_solutions_in_all_are_right(folder):
                             'from tests.book.answers.measuring import ANSWERS')
     nbformat.write(nb, path)
     said = outputs(path, folder)
-    assert len(said) == 12 and all(s.startswith('Right. ') for s in said.values()), said
-    assert checks.summary(checks.progress(), 'measuring') == '12 of 12 solved.'
+    assert len(said) == 13 and all(s.startswith('Right. ') for s in said.values()), said
+    assert checks.summary(checks.progress(), 'measuring') == '13 of 13 solved.'
