@@ -26,7 +26,7 @@ def waiting(load, slots, tokens, step, more, spread):
     share = erlang_c(slots, load)
     rest = service * (1 + spread) / 2 / (slots * (1 - load))
     mean = share * rest
-    tail = rest * max(0, log2(100 * share)) / log2(2.718281828)
+    tail = rest * log2(max(1, 100 * share)) / log2(2.718281828)
     return {'service': service, 'rate': load * slots / service, 'mean': mean, 'tail': tail,
             'calm': service / 10 - mean}
 
