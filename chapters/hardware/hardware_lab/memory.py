@@ -56,9 +56,9 @@ def across(n_bytes: int) -> Time:
     Raises:
         NotHere: this process may run on one node only.
     """
-    first, second, *_ = [*nodes(), None]
-    if second is None:
+    if len(found := nodes()) < 2:
         raise NotHere('one NUMA node')
+    first, second = found[:2]
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, first)          # who writes a page first has it on the own node

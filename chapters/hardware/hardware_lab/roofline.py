@@ -92,17 +92,15 @@ def measure(jobs: Mapping[str, tuple[Callable, float, float, str]], arrays: tupl
             bounds it: ``'reading'``, or ``'writing'`` if it writes. Before a line is written it is
             read (write-allocate), so each written byte counts twice.
         arrays: three of float32, alike and of :func:`beyond_caches` bytes, that the slopes are
-            measured with: two sums of the first; STREAM's triad, an addition and a copy into the
-            first. They are changed. A slope is the best of them and of the jobs, round by round.
+            measured with: a sum of the first; STREAM's triad and a copy into the first. They are
+            changed. A slope is the best of these and of its jobs, round by round.
         no_ceiling: as from :func:`beyond_caches`.
         now: the clock; processor time counts no neighbours.
     """
     a, b, c = arrays
     peak, half = kernels.fma_peak(max(kernels.widths())), np.float32(0.5)
     streams = {'words': (lambda: kernels.read_all(a.view(np.int64)), a.nbytes, 'reading'),
-               'sum of a': (a.sum, a.nbytes, 'reading'),
                'triad': (lambda: kernels.stream_triad(a, b, c, half), 4 * a.nbytes, 'writing'),
-               'addition': (lambda: np.add(b, c, a), 4 * a.nbytes, 'writing'),
                'copy': (lambda: np.copyto(a, b), 3 * a.nbytes, 'writing')}
     every = {k: job for k, (job, *_) in [*streams.items(), *jobs.items()]}
     every['peak'] = lambda: peak(AT_PEAK)
