@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from d2l_local import conditions
+from tested_results import conditions
 
 DIGITS = Path(__file__).with_name('digits.npz')
 FASHION_MNIST = 'https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/gluon/dataset/fashion-mnist/'

@@ -34,30 +34,22 @@ except ImportError as e:
                       'Macs, for Python 3.11 and older; elsewhere, read the PyTorch notebooks.') from e
 from mxnet import npx
 
-from d2l_local import claims, timing
-from d2l_local.claims import count, estimate, verify
-from d2l_local.mxnet_training import (
-    Residual,
-    accuracy,
-    evaluate_accuracy_gpu,
-    evaluate_accuracy_gpus,
-    load_data,
-    load_data_fashion_mnist,
-    resnet18,
-    sgd,
-    split_batch,
-)
-from d2l_local.plotting import Animator, plot, set_axes, timeline, use_svg_display
-from d2l_local.plotting import set_figsize as set_figsize  # as d2l; the book does not need it
-from d2l_local.predictions import predict
-from d2l_local.timing import Accumulator, measured, overlap
+from d2l_local.mxnet_training import accuracy, evaluate_accuracy_gpus, load_data, resnet18, sgd, split_batch
+from d2l_local.plotting import Animator, plot, timeline, use_svg_display
+from tested_results import claims, timing, traces
+from tested_results.claims import count, estimate, verify
+from tested_results.predictions import predict
+from tested_results.timing import Accumulator, measured
+from tested_results.traces import overlap
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Residual', 'Timer', 'accuracy', 'claim', 'compare',
-           'count', 'devices', 'estimate',
-           'evaluate_accuracy_gpu', 'evaluate_accuracy_gpus', 'load_data', 'load_data_fashion_mnist',
-           'measure', 'measured', 'num_gpus', 'overlap', 'plot', 'predict', 'profile', 'put', 'ratio',
-           'resnet18', 'set_axes', 'sgd', 'split_batch', 'synchronize', 'timeline', 'try_all_gpus',
-           'try_gpu', 'use_svg_display', 'verify']
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'claim', 'compare', 'count',
+           'devices', 'estimate', 'evaluate_accuracy_gpus', 'load_data', 'measure', 'measured', 'num_gpus',
+           'overlap', 'plot', 'predict', 'profile', 'put', 'ratio', 'resnet18', 'sgd', 'split_batch',
+           'synchronize', 'timeline', 'try_gpu', 'use_svg_display', 'verify']
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 npx.set_np()     # every cell of the book computes with MXNet's NumPy-compatible arrays, as d2l's do
 
@@ -69,12 +61,12 @@ ratio = functools.partial(timing.ratio, sync=npx.waitall)
 
 
 def compare(id: str, **how: Any) -> claims.Claim:
-    """:func:`d2l_local.claims.compare` with the engine drained before each clock stops."""
+    """:func:`tested_results.claims.compare` with the engine drained before each clock stops."""
     return claims.compare(id, **{'sync': npx.waitall, **how})
 
 
 def claim(id: str, sentence: str, what: Any, **how: Any) -> claims.Claim:
-    """:func:`d2l_local.claims.claim` with the engine drained before each clock stops."""
+    """:func:`tested_results.claims.claim` with the engine drained before each clock stops."""
     if isinstance(what, tuple):
         how.setdefault('sync', npx.waitall)
     return claims.claim(id, sentence, what, **how)
@@ -110,7 +102,7 @@ def put(x: Any, device: mx.Context) -> Any:
     return x.copyto(device)
 
 
-def profile(work: Callable[[], Any]) -> list[timing.Event]:
+def profile(work: Callable[[], Any]) -> list[traces.Event]:
     """What the engine's threads did while ``work`` ran and until they were done.
 
     Lanes: ``front end`` (the calls that issue operators) and one for each device, ``cpu/0`` and
@@ -146,7 +138,7 @@ def trace(work: Callable[[], Any], **what: bool) -> list[dict]:
 _lanes: dict[int, str] = {}      # names of devices by number; only the first dump has them
 
 
-def _events(trace: list[dict]) -> list[timing.Event]:
+def _events(trace: list[dict]) -> list[traces.Event]:
     """Operators and front-end calls of a Chrome trace as events; times there are in µs."""
     started, events, threads = {}, [], {}
     for e in trace:
@@ -166,7 +158,7 @@ def _events(trace: list[dict]) -> list[timing.Event]:
             started[key] = e['ts']
         elif key in started:
             name = 'issue' if front else _short(e['name'])
-            events.append(timing.Event(lane, name, started.pop(key) / 1e6, e['ts'] / 1e6))
+            events.append(traces.Event(lane, name, started.pop(key) / 1e6, e['ts'] / 1e6))
     return sorted(events, key=lambda e: e.start)
 
 
@@ -183,8 +175,3 @@ def num_gpus() -> int:
 def try_gpu(i: int = 0) -> mx.Context:
     """``gpu(i)`` if there is one, else ``cpu()``."""
     return npx.gpu(i) if num_gpus() > i else npx.cpu()
-
-
-def try_all_gpus() -> list[mx.Context]:
-    """All GPUs, or ``[cpu()]`` if there is none (d2l 1.0.3 returns an empty list then)."""
-    return [npx.gpu(i) for i in range(num_gpus())] or [npx.cpu()]

@@ -13,7 +13,7 @@ from mxnet.gluon import nn
 from mxnet.gluon.data import ArrayDataset, DataLoader
 
 from d2l_local import data
-from d2l_local.timing import Accumulator
+from tested_results.timing import Accumulator
 
 Iterators = tuple[DataLoader, DataLoader]
 
@@ -75,12 +75,6 @@ def evaluate_accuracy_gpus(net: Callable, data_iter: Iterable,
     return right[0] / right[1]
 
 
-def evaluate_accuracy_gpu(net: Callable, data_iter: Iterable, device: mx.Context | None = None) -> float:
-    """Share of right predictions on one device: by default the first that the network is on."""
-    device = device or next(iter(net.collect_params().values())).list_ctx()[0]
-    return evaluate_accuracy_gpus(net, data_iter, devices=[device])
-
-
 def _iterators(parts: tuple, batch_size: int, resize: int | None = None) -> Iterators:
     """Iterators over ``(images, labels)`` for training (shuffled) and for testing."""
     def batch(examples: list) -> list:
@@ -97,14 +91,6 @@ def load_data(batch_size: int, size: int = 28) -> Iterators:
     Batches are float32 in [0, 1] of shape ``(n, 1, size, size)``, and int32 labels.
     """
     return _iterators(data.load_arrays(size), batch_size)
-
-
-def load_data_fashion_mnist(batch_size: int, resize: int | None = None) -> Iterators:
-    """Iterators over Fashion-MNIST, as :func:`load_data`, in 28 pixels or ``resize`` a side.
-
-    :func:`d2l_local.data.fashion_mnist` says what it raises without a network.
-    """
-    return _iterators(data.fashion_mnist(), batch_size, resize)
 
 
 class Residual(nn.HybridBlock):

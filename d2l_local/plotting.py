@@ -17,8 +17,9 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 
-from d2l_local import traces
-from d2l_local.timing import Event, show_seconds
+from tested_results import traces
+from tested_results.timing import show_seconds
+from tested_results.traces import Event
 
 COLOURS = ('#1f5fa8', '#c2410c', '#2e7d32', '#7b3fa0', '#616161', '#0f766e', '#a16207', '#be185d')
 # Of curves, by default: neighbours differ by marker and line style too, not by colour alone.
@@ -176,7 +177,7 @@ def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
     Args:
         events: with starts and ends in seconds; the axis starts at the first start.
         lanes: the rows from top to bottom; by default in the order of their first events.
-        path: events to join by a line, as from :func:`d2l_local.timing.critical_path`, or several lists.
+        path: events to join by a line, as from :func:`tested_results.traces.critical_path`, or several lists.
 
     Returns:
         The axes.
@@ -215,7 +216,7 @@ def plot_trace(events: Sequence[Event], title: str | None = None, marked: str = 
     Nothing is drawn around a bar, so that white between two of them is time in which nothing ran.
 
     Args:
-        events: with the lane ``phases`` and at least one other, see :mod:`d2l_local.traces`.
+        events: with the lane ``phases`` and at least one other, see :mod:`tested_results.traces`.
         title: above the axes.
         marked: a lane of which the longest gap is marked, with its length; empty for none.
 

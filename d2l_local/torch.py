@@ -4,7 +4,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 try:
     import torch
@@ -12,32 +12,27 @@ except ImportError as e:
     raise ImportError(f'PyTorch does not import here ({e}): install requirements.txt, which '
                       '"make book" does, or read the MXNet notebooks.') from e
 
-from d2l_local import claims, timing
-from d2l_local.claims import count, estimate, verify
 from d2l_local.gpt import GPT
-from d2l_local.plotting import Animator, plot, plot_trace, set_axes, timeline, use_svg_display
-from d2l_local.plotting import set_figsize as set_figsize  # as d2l; the book does not need it
-from d2l_local.predictions import predict
-from d2l_local.processes.ranks import ranks
-from d2l_local.timing import Accumulator, measured, overlap
-from d2l_local.torch_training import (
-    Residual,
-    accuracy,
-    evaluate_accuracy_gpu,
-    load_data,
-    load_data_fashion_mnist,
-    resnet18,
-    sgd,
-    split_batch,
-)
+from d2l_local.plotting import Animator, plot, plot_trace, timeline, use_svg_display
+from d2l_local.torch_training import accuracy, evaluate_accuracy_gpu, load_data, resnet18
 from d2l_local.virtual import VirtualDevice, put
+from tested_results import claims, machine, timing, traces
+from tested_results.claims import count, estimate, verify
+from tested_results.predictions import predict
+from tested_results.timing import measured
+from tested_results.traces import overlap
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'GPT', 'Residual', 'Timer', 'accuracy', 'claim',
-           'compare', 'count', 'devices', 'estimate',
-           'evaluate_accuracy_gpu', 'load_data', 'load_data_fashion_mnist', 'measure', 'measured',
-           'num_gpus', 'overlap', 'plot', 'plot_trace', 'predict', 'profile', 'put', 'ranks', 'ratio',
-           'resnet18', 'set_axes', 'sgd', 'split_batch', 'synchronize', 'timeline', 'trace_events',
-           'try_all_gpus', 'try_gpu', 'use_svg_display', 'verify']
+if TYPE_CHECKING:
+    from local_cluster.ranks import Ranks
+
+__all__ = ['Animator', 'Benchmark', 'GPT', 'Timer', 'accuracy', 'claim', 'compare', 'count', 'devices',
+           'estimate', 'evaluate_accuracy_gpu', 'load_data', 'measure', 'measured', 'overlap', 'plot',
+           'plot_trace', 'predict', 'profile', 'put', 'ranks', 'ratio', 'resnet18', 'run_ranks',
+           'synchronize', 'timeline', 'trace_events', 'try_gpu', 'use_svg_display', 'verify']
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def synchronize(device: torch.device | VirtualDevice | None = None) -> None:
@@ -77,7 +72,7 @@ def devices(k: int) -> list[torch.device | VirtualDevice]:
 
 
 def profile(work: Callable[[], Any],
-            on: Sequence[torch.device | VirtualDevice]) -> list[timing.Event]:
+            on: Sequence[torch.device | VirtualDevice]) -> list[traces.Event]:
     """What devices, all of one kind, did while ``work`` ran and until they were done.
 
     The lane ``front end`` is the time that ``work`` itself took: issuing, and waiting if it waits.
@@ -96,10 +91,10 @@ def profile(work: Callable[[], Any],
     finally:
         for device in on:
             device.recording = False
-    return [timing.Event('front end', 'issue', start, issued), *(e for d in on for e in d.events)]
+    return [traces.Event('front end', 'issue', start, issued), *(e for d in on for e in d.events)]
 
 
-def _profile_gpus(work: Callable[[], Any], on: Sequence[torch.device]) -> list[timing.Event]:
+def _profile_gpus(work: Callable[[], Any], on: Sequence[torch.device]) -> list[traces.Event]:
     """Kernels and copies as torch.profiler records them; its clock serves for the front end too."""
     os.environ.setdefault('KINETO_LOG_LEVEL', '6')      # its notes on itself are no output of the page
     with torch.profiler.profile() as record:
@@ -111,12 +106,12 @@ def _profile_gpus(work: Callable[[], Any], on: Sequence[torch.device]) -> list[t
     for e in record.events():
         gpu = e.device_type == torch.autograd.DeviceType.CUDA
         if gpu != (e.name == 'issue'):      # "issue" leaves its mark on the GPU's lane as well
-            events.append(timing.Event(f'cuda:{e.device_index}' if gpu else 'front end', e.name[:20],
+            events.append(traces.Event(f'cuda:{e.device_index}' if gpu else 'front end', e.name[:20],
                                        e.time_range.start / 1e6, e.time_range.end / 1e6))
     return [e for e in events if e.lane in ('front end', *map(str, on))]
 
 
-def trace_events(record: torch.profiler.profile, phases: Sequence[str]) -> list[timing.Event]:
+def trace_events(record: torch.profiler.profile, phases: Sequence[str]) -> list[traces.Event]:
     """What a profiler has recorded, as a trace for :func:`d2l_local.plotting.plot_trace`, by start.
 
     Args:
@@ -142,7 +137,7 @@ def trace_events(record: torch.profiler.profile, phases: Sequence[str]) -> list[
         else:
             lane = 'operators' if e.name.startswith('aten::') and not inside_an_operator(e) else None
         if lane:
-            events.append(timing.Event(lane, e.name, e.time_range.start / 1e6, e.time_range.end / 1e6))
+            events.append(traces.Event(lane, e.name, e.time_range.start / 1e6, e.time_range.end / 1e6))
     return sorted(events, key=lambda e: e.start)
 
 
@@ -180,20 +175,35 @@ measure, ratio = _drained(timing.measure), _drained(timing.ratio)
 
 
 def compare(id: str, **how: Any) -> claims.Claim:
-    """:func:`d2l_local.claims.compare` with every device drained before each clock stops."""
+    """:func:`tested_results.claims.compare` with every device drained before each clock stops."""
     return claims.compare(id, **{'sync': _drain(), **how})
 
 
 def claim(id: str, sentence: str, what: Any, **how: Any) -> claims.Claim:
-    """:func:`d2l_local.claims.claim` with every device drained before each clock stops."""
+    """:func:`tested_results.claims.claim` with every device drained before each clock stops."""
     if isinstance(what, tuple):
         how.setdefault('sync', _drain())
     return claims.claim(id, sentence, what, **how)
 
 
-def num_gpus() -> int:
-    """The number of GPUs that PyTorch can use: CUDA devices, or one on Apple silicon."""
-    return torch.cuda.device_count() or int(torch.backends.mps.is_available())
+def ranks(k: int, **how: Any) -> 'Ranks':
+    """:func:`local_cluster.ranks.ranks`, with the cores that this process may use divided among them; each
+    rank has this module already."""
+    from local_cluster import ranks
+    threads = max(1, machine.cores() // k) if k > 0 else 1
+    return ranks.ranks(k, **{'prepare': f'{__name__}:prepare_ranks', 'threads': threads, **how})
+
+
+def run_ranks(function: str | Callable, k: int, *args: Any, timeout: float = 120.0, **how: Any) -> list:
+    """Call a function in ``k`` new ranks; the results in rank order. ``how``: see :func:`ranks`."""
+    with ranks(k, **how) as group:
+        return group.run(function, *args, timeout=timeout)
+
+
+def prepare_ranks() -> None:
+    """Called in the process of which ranks are forks: this module has been imported there by now."""
+    from local_cluster import ranks
+    ranks.prepare()
 
 
 def try_gpu(i: int = 0) -> torch.device:
@@ -203,8 +213,3 @@ def try_gpu(i: int = 0) -> torch.device:
     if i == 0 and torch.backends.mps.is_available():
         return torch.device('mps')
     return torch.device('cpu')
-
-
-def try_all_gpus() -> list[torch.device]:
-    """All GPUs, or ``[cpu]`` if there is none (d2l 1.0.3 returns an empty list then)."""
-    return [try_gpu(i) for i in range(num_gpus())] or [torch.device('cpu')]

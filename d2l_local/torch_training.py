@@ -4,28 +4,16 @@ Use it through :mod:`d2l_local.torch`.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
 from d2l_local import data
-from d2l_local.timing import Accumulator
-from d2l_local.virtual import VirtualDevice, put
+from tested_results.timing import Accumulator
 
 Iterators = tuple[DataLoader, DataLoader]
-
-
-def split_batch(X: torch.Tensor, y: torch.Tensor, devices: Sequence[torch.device | VirtualDevice],
-                even: bool = True) -> tuple[list, list]:
-    """Split examples and labels over devices: :func:`d2l_local.data.shares` says how.
-
-    Returns:
-        Two lists of tensors, the parts of ``X`` and of ``y``.
-    """
-    shares = data.shares(len(X), len(y), devices, even)
-    return tuple([put(z[part], d) for part, d in shares] for z in (X, y))
 
 
 def kept(forward: Callable[[], object], there: Iterable[torch.Tensor] = ()) -> int:
@@ -62,15 +50,6 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.work(x)
-
-
-def sgd(params: Iterable[torch.Tensor], lr: float, batch_size: int) -> None:
-    """One step of gradient descent, in place; gradients are sums over ``batch_size`` examples, and
-    are zero afterwards."""
-    with torch.no_grad():
-        for p in params:
-            p -= lr / batch_size * p.grad
-            p.grad.zero_()
 
 
 def accuracy(y_hat: torch.Tensor, y: torch.Tensor) -> float:
@@ -125,14 +104,6 @@ def load_data(batch_size: int, size: int = 28) -> Iterators:
     Batches are float32 in [0, 1] of shape ``(n, 1, size, size)``, and int64 labels.
     """
     return _iterators(data.load_arrays(size), batch_size)
-
-
-def load_data_fashion_mnist(batch_size: int, resize: int | None = None) -> Iterators:
-    """Iterators over Fashion-MNIST, as :func:`load_data`, in 28 pixels or ``resize`` a side.
-
-    :func:`d2l_local.data.fashion_mnist` says what it raises without a network.
-    """
-    return _iterators(data.fashion_mnist(), batch_size, resize)
 
 
 class Residual(nn.Module):

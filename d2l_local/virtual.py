@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from d2l_local.timing import Event
+from tested_results.traces import Event
 
 
 class VirtualDevice:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tools import notebooks
-from tools.check import DURATIONS
+from tools.suite import DURATIONS
 
 took: dict[str, dict] = {}
 

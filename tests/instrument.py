@@ -1,4 +1,4 @@
-"""How good an instrument ``d2l_local.timing`` is: a benchmark, not a test.
+"""How good an instrument ``tested_results.timing`` is: a benchmark, not a test.
 
     python tests/instrument.py [--trials 100] [--only abg] [--quiet]
 
@@ -32,8 +32,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from d2l_local import machine, timing
-from d2l_local.processes.neighbours import neighbours
+from local_cluster.neighbours import neighbours
+from tested_results import machine, timing
 
 CALL = 50e-6           # seconds of one call of the fast variant, about
 LONG = 100             # so many times longer are the calls of section (e)

@@ -3,7 +3,7 @@
 Notebooks of a framework that is absent are left out by name. A result is measured here in seven windows
 of a seventh of a second (98.4%), and seven more if these do not decide it; in ``make book`` in ten of
 0.4 seconds, and ten more. nbval compares what a result is and what it is tested against; what came out
-is judged at the end, beside the stored results and the ledgers of known machines (``tools/ledgers.py``).
+is judged at the end, beside the stored results and the ledgers of known machines (``tools/ledger.py``).
 """
 
 import json
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from d2l_local import machine
-from d2l_local.claims import METADATA_KEY, Claim
-from tools import ledgers, notebooks
+from tested_results import machine
+from tested_results.claims import METADATA_KEY, Claim
+from tools import ledger, notebooks
 
 # Seconds of all windows, and to wait for a condition; the number of windows.
 HERE = {'D2L_SPAN': '1', 'D2L_BUDGET': '3', 'D2L_WINDOWS': '7'}
@@ -81,7 +81,7 @@ def again(ids: list[str], reference: dict[str, Path]) -> dict[str, list[str]]:
     for path in dict.fromkeys(reference[id] for id in ids):
         os.environ.update(HERE)
         try:
-            for c in ledgers.claims_of(notebooks.execute(path, 'once more: ')):
+            for c in ledger.claims_of(notebooks.execute(path, 'once more: ')):
                 if c.id in found:
                     found[c.id].append(c.verdict)
         except notebooks.CellFailed:
@@ -127,24 +127,24 @@ def pytest_sessionfinish(session, exitstatus):
     if not ran or config.option.collectonly:
         return None
     try:
-        stored, known = ledgers.all_ledgers(), ledgers.expected()
-    except ledgers.Refused as e:
-        config.judgement = ledgers.Judgement(red=[str(e)])
+        stored, known = ledger.all_ledgers(), ledger.expected()
+    except ledger.Refused as e:
+        config.judgement = ledger.Judgement(red=[str(e)])
     else:
         kept = [(path, c) for path, whole in ran.items() if whole
-                for c in ledgers.claims_of(notebooks.read(path))]
+                for c in ledger.claims_of(notebooks.read(path))]
         where, reference = {c.id: path for path, c in kept}, {c.id: c for _, c in kept}
         here = machine.machine()
-        said = ledgers.judge(claims, here, stored, reference, known, beside=beside)
+        said = ledger.judge(claims, here, stored, reference, known, beside=beside)
         if said.again:
             twice = again([i for i in said.again if i in where], where)
-            said = ledgers.judge(claims, here, stored, reference, known, twice, beside)
+            said = ledger.judge(claims, here, stored, reference, known, twice, beside)
         if config.getoption('--whole-book'):
             said.red += absent(left_out)
             said.red += [f'{p.relative_to(notebooks.ROOT)} did not run' for p in notebooks.notebooks()
                          if p not in ran and str(p.relative_to(notebooks.ROOT)) not in left_out]
         config.judgement = said
-        config.ledger = next((x for x in stored if x.kind == ledgers.kind(here)), None)
+        config.ledger = next((x for x in stored if x.kind == ledger.kind(here)), None)
     if exitstatus == 0 and config.judgement.red:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     return None
@@ -158,12 +158,12 @@ def pytest_terminal_summary(terminalreporter, config):
         return
     counts = Counter(c.verdict for c in claims)
     write(f'results: {len(claims)}: ' + ', '.join(f'{n} {v}' for v, n in counts.items()))
-    ledger = getattr(config, 'ledger', None)
-    if ledger is None:
-        write(f'no stored ledger is of this kind of machine ({ledgers.kind(machine.machine())}). '
-              + ledgers.how_to_contribute())
+    own = getattr(config, 'ledger', None)
+    if own is None:
+        write(f'no stored ledger is of this kind of machine ({ledger.kind(machine.machine())}). '
+              + ledger.how_to_contribute())
     else:
-        within, between, n = ledgers.covered(claims, ledger)
+        within, between, n = ledger.covered(claims, own)
         write(f'medians of this run in the stored intervals: {within} of {n} within one run, '
               f'{between} of {n} in the published ones')
     for line in said.notes:

@@ -28,8 +28,8 @@ from pathlib import Path
 
 from instrument import progress, table  # beside this file
 
-from d2l_local import machine
-from d2l_local.timing import show_seconds
+from tested_results import machine
+from tested_results.timing import show_seconds
 
 # in front of this file's folder, where a package of tests has the same name
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'chapters' / 'hardware'))

@@ -18,8 +18,8 @@ from pathlib import Path
 import filelock
 import nbformat
 
-from d2l_local.claims import MEASURED, Claim
-from tools import ledgers, notebooks, pages
+from tested_results.claims import MEASURED, Claim
+from tools import ledger, notebooks, pages
 from tools.notebooks import FRAMEWORKS, ROOT
 from tools.pages import BUILD
 
@@ -92,7 +92,7 @@ def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> tup
         if [topic(p) for p in todo[i:i + 2]] != [topic(path)] * 2:       # the last of its topic
             summary = pages.make(shown, old, source, html)
             print(f'{html / topic_index(path)}  {became(path, todo, failures)}', flush=True)
-    lines = without(c for p in paths if p not in old for c in ledgers.claims_of(shown[p]))
+    lines = without(c for p in paths if p not in old for c in ledger.claims_of(shown[p]))
     if failures:
         print('\n'.join(lines))
         sys.exit('\n\n'.join(failures.values()) + '\n\nThe pages of these notebooks show stored '
@@ -140,7 +140,7 @@ def main() -> None:
 if __name__ == '__main__':
     try:
         main()
-    except ledgers.Refused as e:
+    except ledger.Refused as e:
         sys.exit(f'{e}\nThe pages are as they were.')
     except filelock.Timeout:
         sys.exit('Another make book runs in this folder: wait for its end, or stop it with Ctrl-C.')

@@ -2,9 +2,9 @@
 
 from html import escape
 
-from d2l_local.claims import MARKS, MEASURED, Claim
-from tools import ledger, ledgers
-from tools.ledgers import Ledger
+from tested_results.claims import MARKS, MEASURED, Claim
+from tools import ledger, ledger_page
+from tools.ledger import Ledger
 
 BUSY = 0.1              # of the cores: if others took more, it is said
 # What to do where a condition did not hold, by its name.
@@ -60,20 +60,20 @@ def outcome(c: Claim, others: list[Claim]) -> str:
     """On how many kinds of machines it holds, this one included: ``holds on 3 of 3 kinds of machines``."""
     if not c.bounded or not any(o.decided for o in (c, *others)):
         return ''
-    return f'{ledger.outcome([o.verdict for o in (c, *others)])} kinds of machines'
+    return f'{ledger_page.outcome([o.verdict for o in (c, *others)])} kinds of machines'
 
 
 def elsewhere(c: Claim, machines: list[Ledger]) -> list[Claim]:
     """The same result on other kinds of machines."""
-    here = ledgers.kind(c.where)
+    here = ledger.kind(c.where)
     return [o for led in machines if led.kind != here and (o := led.claim(c.id))]
 
 
 def between(c: Claim, machines: list[Ledger]) -> str:
     """The interval between runs on such a machine, where several are stored."""
-    led = next((m for m in machines if m.kind == ledgers.kind(c.where)), None)
+    led = next((m for m in machines if m.kind == ledger.kind(c.where)), None)
     old = led and led.claims.get(c.id)
-    if not led or not old or len(old['runs']) < 2 or (ends := ledgers.published(old, led.typical)) is None:
+    if not led or not old or len(old['runs']) < 2 or (ends := ledger.published(old, led.typical)) is None:
         return ''
     low, high = (Claim(c.id, 'count', 'measured', c.unit, value=x, where={}, machine='').figure for x in ends)
     return f'{len(old["runs"])} runs of such a machine: {low}–{high}'

@@ -14,6 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / '.venv'
 REQUIREMENTS = ROOT / (os.environ.get('REQUIREMENTS') or 'requirements.txt')
+TESTS = ROOT / 'tests' / 'requirements.txt'
+CHECKS = 'check', 'test'        # commands that need what only the tests need
 STAMP = VENV / 'installed'
 PYTHON = VENV / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
 NO_PYTHON = '''This book needs Python 3.11 (3.12 or newer runs its PyTorch half). Found: {}.
@@ -80,7 +82,28 @@ def pip(*args):
                  '6 GB of disk? Then try again: what was installed is kept.')
 
 
+def packages():
+    """The folders of the packages that stand beside d2l_local."""
+    return sorted(p.parent for p in ROOT.glob('packages/*/pyproject.toml'))
+
+
+def editable():
+    return [word for p in packages() for word in ('-e', str(p))]
+
+
 def ensure(command):
+    """Make the environment, unless it is there and fits the requirements; for the checks, add theirs."""
+    make_environment(command)
+    if command not in CHECKS:
+        return
+    wanted, stamp = hashlib.sha256(TESTS.read_bytes()).hexdigest(), VENV / 'installed-tests'
+    if not stamp.is_file() or stamp.read_text() != wanted:
+        pip('-r', str(TESTS))
+        stamp.write_text(wanted)
+        print('\rInstalled what the checks need.', flush=True)
+
+
+def make_environment(command):
     """Make the environment, unless it is there and fits the requirements."""
     if not REQUIREMENTS.is_file():
         sys.exit(f'{REQUIREMENTS} does not exist; REQUIREMENTS is requirements.txt or '
@@ -93,15 +116,16 @@ def ensure(command):
     print(f'Making the environment in .venv from {REQUIREMENTS.name}: some minutes, 2 to 6 GB.',
           flush=True)
     try:
-        if STAMP.exists():
-            STAMP.unlink()
+        for stamp in (STAMP, VENV / 'installed-tests'):
+            if stamp.exists():
+                stamp.unlink()
         subprocess.run([*maker, str(VENV)], check=True)
     except subprocess.CalledProcessError:
         sys.exit('The virtual environment could not be made. On Debian and Ubuntu, install the '
                  'package python3.11-venv; else remove .venv and try again.')
     began = time.time()
     pip('-r', str(REQUIREMENTS))
-    pip('--no-deps', '--no-build-isolation', '-e', str(ROOT))
+    pip('--no-deps', '--no-build-isolation', '-e', str(ROOT), *editable())
     STAMP.write_text(wanted)
     print(f'\rInstalled in {time.time() - began:.0f} s.', flush=True)
 
@@ -129,7 +153,7 @@ def surroundings():
     Python's bytecode is kept, in .venv, also where PYTHONDONTWRITEBYTECODE wants none beside the
     sources: without it, each kernel and each process would compile PyTorch or MXNet for seconds.
     """
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))
+    path = os.pathsep.join(filter(None, [str(ROOT), *map(str, packages()), os.environ.get('PYTHONPATH')]))
     known = {**os.environ, 'PYTHONUTF8': '1', 'PYTHONPATH': path}
     if known.pop('PYTHONDONTWRITEBYTECODE', None):
         known.setdefault('PYTHONPYCACHEPREFIX', str(VENV / 'bytecode'))
@@ -138,17 +162,17 @@ def surroundings():
 
 COMMANDS = {
     'book': ['-m', 'tools.book'],
-    'check': ['-m', 'tools.check', 'quick'],
-    'test': ['-m', 'tools.check'],
-    'profile': ['-m', 'tools.check', 'profile'],
+    'check': ['-m', 'tools.suite', 'quick'],
+    'test': ['-m', 'tools.suite'],
+    'profile': ['-m', 'tools.suite', 'profile'],
     'lab': ['-m', 'jupyterlab', '--notebook-dir', '.', '--LabApp.default_url=/lab/tree/chapters',
             "--ServerApp.extra_static_paths=['_build']"],      # the pages, under /static/html/
     'exercises': ['-m', 'tools.stubs'],
     'refresh': ['-m', 'tools.notebooks', 'refresh'],
-    'ledger': ['-m', 'tools.ledgers', 'write'],
-    'repeat': ['-m', 'tools.ledgers', 'repeat'],
+    'ledger': ['-m', 'tools.ledger', 'write'],
+    'repeat': ['-m', 'tools.ledger', 'repeat'],
     'mutants': ['-m', 'tools.mutants'],
-    **{name: ['-m', 'tools.editions', name] for name in ('student', 'epub', 'pdf')},
+    **{name: ['-m', 'tools.student', name] for name in ('student', 'epub', 'pdf')},
 }
 
 

@@ -1,215 +1,433 @@
-"""The ledger: every claim of the book with the verdict of the run that the pages show."""
+"""Ledgers of machines: files that readers contribute, and what they say of a new run.
 
+    python -m tools.ledger            write this machine's ledger from the last run of the book
+    python -m tools.ledger repeat N   run the book N more times in fresh processes, then write it
+
+A ledger is ``ledgers/<kind of machine>.json``: every claim with its verdict and interval in the run that
+the pages show, and the verdicts and medians of all runs. It names processor, cores, memory, GPUs and
+versions, and nothing personal.
+"""
+
+import argparse
 import csv
-import html
 import json
+import math
+import os
+import re
+import sys
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from statistics import fmean, median
 
 import nbformat
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 
-from d2l_local import machine, timing
-from d2l_local.claims import MARKS, VERDICTS, Claim
-from tools import ledgers, text
-from tools.ledgers import Ledger
+from tested_results import claims as claiming
+from tested_results import conditions, machine, timing
+from tested_results.claims import Claim
+from tools import notebooks, text
 from tools.notebooks import ROOT
 
-HISTORY = ('claim', 'sentence', 'machine', 'figure', 'what became of it')
+VERSION = 3
+FOLDER = Path(os.environ.get('D2L_LEDGERS') or ROOT / 'ledgers')
+EXPECTED = 'expected.csv'      # failures that are known, in the same folder: id, kind of machine, reason
+RUNS = ROOT / '_build' / 'runs'
+DECIDED = 0.9          # of the timed results that a machine can test, so many must be decided
+FINDINGS = 0.05        # of them, so many may fail on a kind of machine that nobody has recorded
+_number, _limit = {'type': ['number', 'null']}, {'type': ['number', 'null'], 'exclusiveMinimum': 0}
+CLAIM = {
+    'sentence': {'type': 'string'}, 'kind': {'enum': list(claiming.KINDS)}, 'unit': {'type': 'string'},
+    'above': _limit, 'below': _limit, 'verdict': {'enum': [*claiming.VERDICTS, claiming.MEASURED]},
+    'reason': {'type': 'string'}, 'lacked': {'type': 'string'}, 'passing': {'type': 'boolean'},
+    'needs': {'type': 'array', 'items': {'type': 'string'}}, 'value': _number, 'low': _number,
+    'high': _number, 'least': _number, 'most': _number,
+    'runs': {'type': 'array', 'items': {'type': 'number'}},
+    'verdicts': {'type': 'array', 'items': {'enum': [*claiming.VERDICTS, claiming.MEASURED]}}}
+MACHINE = {
+    'processor': {'type': 'string'}, 'cores': {'type': 'integer'}, 'memory_gib': {'type': 'integer'},
+    'gpus': {'type': 'array', 'items': {'type': 'string'}}, 'system': {'type': 'string'},
+    'python': {'type': 'string'}}
+VERSIONS = {name: {'type': ['string', 'null']} for name in ('numpy', 'mxnet', 'torch')}
+
+
+def _exactly(properties: dict, optional: dict | None = None) -> dict:
+    return {'type': 'object', 'properties': properties | (optional or {}), 'required': list(properties),
+            'additionalProperties': False}
+
+
+SCHEMA = _exactly({'version': {'const': VERSION}, 'machine': _exactly(MACHINE, VERSIONS),
+                   'claims': {'type': 'object', 'additionalProperties': _exactly(CLAIM)}})
+KEPT = ('verdict', 'value', 'low', 'high')       # of each result of a repetition
+# Two-sided 95% quantiles of Student's t with 1, 2, … degrees of freedom.
+STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
+
+
+class Refused(ValueError):
+    """A file that is no ledger of this book; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One claim as a page shows it; ``stored`` if the page was not run here."""
+class Ledger:
+    """One machine's results: ``claims`` by id, each a dictionary as :data:`CLAIM` has it."""
 
-    claim: Claim
-    page: str           # path without suffix, from the root
-    stored: bool
+    name: str
+    machine: dict
+    claims: dict[str, dict]
 
     @property
-    def sentence(self) -> str:
-        """What the text says: in the older form the cell's own sentence, else the first that quotes it."""
-        return self.claim.sentence or text.sentence_of(self.claim.id)
+    def kind(self) -> str:
+        """What kind of machine it is: processor, cores, GPUs, system."""
+        return kind(self.machine)
 
-    def link(self, source: str) -> str:
-        """Relative address of the claim, seen from the page ``source``."""
-        up = '../' * source.count('/')
-        return f'{"" if source == self.page else up + self.page + ".html"}#{self.claim.anchor}'
+    @cached_property
+    def typical(self) -> float:
+        """The typical standard deviation of the logarithms of a result's medians between runs."""
+        found = [math.sqrt(_variance([math.log(x) for x in c['runs']])) for c in self.claims.values()
+                 if len(c['runs']) > 1 and min(c['runs']) > 0]
+        return median(found) if found else math.log(timing.MARGIN)
 
-
-def page_name(path: Path, root: Path = ROOT) -> str:
-    """A page's path without a suffix, from the root."""
-    return path.relative_to(root).with_suffix('').as_posix()
-
-
-def collect(nb: nbformat.NotebookNode, page: str, stored: bool) -> list[Entry]:
-    """The claims in the outputs of a notebook."""
-    return [Entry(c, page, stored) for c in ledgers.claims_of(nb)]
+    def claim(self, id: str) -> Claim | None:
+        """This machine's result of that id, as an object."""
+        c = self.claims.get(id)
+        return c and Claim(id, **{k: v for k, v in c.items() if k not in ('runs', 'verdicts', 'needs')},
+                           needs=tuple(c['needs']), where=self.machine, machine=self.machine['processor'])
 
 
-def machines(entries: list[Entry]) -> str:
-    """The machines that measured these claims, each once: a cell that was refreshed alone may be
-    from another one than its neighbours."""
-    return ' and '.join(dict.fromkeys(e.claim.machine for e in entries))
+def kind(m: dict) -> str:
+    """The kind of a machine: the same for two machines that should give the same results."""
+    return ', '.join([m['processor'], f'{m["cores"]} cores', *(m['gpus'] or ['no GPU']), m['system']])
 
 
-def line(entries: list[Entry], seconds: float) -> str:
-    """The ledger in one line."""
-    counts = Counter(e.claim.verdict for e in entries if e.claim.bounded)
-    stored = sum(e.stored for e in entries)
-    words = {'holds': 'hold', 'fails': 'fail'}
-    parts = [f'{counts[v]} {words.get(v, v)}' for v in VERDICTS]
-    return (f'ledger: {sum(counts.values())} tested statements: ' + ', '.join(parts) + f'; {seconds:.0f} s; '
-            + (f'{stored} of them stored, not run here; ' if stored else '')
-            + machines(entries))
+def alike(a: dict, b: dict) -> bool:
+    """Whether two machines differ in the processor at most."""
+    return all(a[k] == b[k] for k in ('cores', 'gpus', 'system'))
 
 
-def by_kind(entries: list[Entry]) -> str:
-    """How many results there are of each kind."""
-    counts = Counter(e.claim.kind for e in entries if e.claim.bounded)
-    return (f'Of the {sum(counts.values())} tested statements, {counts["ratio"]} compare two times and '
-            f'{counts["figure"]} rest on another repeated measurement, each with an interval; '
-            f'{counts["count"]} are counts and {counts["fact"]} facts, which need none. '
-            '[How results are tested](verdicts.md) says how often a result is wrong.')
+def slug(m: dict) -> str:
+    """A file's name for this kind of machine."""
+    return re.sub(r'[^a-z0-9]+', '-', kind(m).lower()).strip('-')
 
 
-def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
-    """The statements that fail on a stored machine, in the run that is shown or in a further one.
+def load(path: Path, ids: Iterable[str] | None = None) -> Ledger:
+    """Read and check a ledger.
 
     Args:
-        entries: of the pages; those that were measured here and fail stand first.
+        ids: of the book's results; a ledger that has others is refused.
+
+    Raises:
+        Refused: it is not JSON, is of another version or form, or names unknown results.
     """
-    pages = {c.id: (page_name(c.page), c.old) for p in text.pages() for c in text.calls(p)}
-    rows = []
-    for e in entries:
-        if e.claim.verdict == 'fails' and not e.stored:
-            sentence, figure, bound = (html.escape(x).replace('|', '\\|')
-                                       for x in (e.sentence, e.claim.figure or 'not so', e.claim.bound))
-            rows.append(f'| <a href="{e.link("refuted")}">{sentence}</a> | **this machine** | this one '
-                        f'| {figure} | {bound} |')
-    for led in stored:
-        for id, data in led.claims.items():
-            if 'fails' in data['verdicts'] and id in pages:
-                page, old = pages[id]
-                c = led.claim(id)
-                sentence, bound = (html.escape(x).replace('|', '\\|') for x in (c.sentence, c.bound))
-                verdicts, runs = data['verdicts'], data['runs']
-                rows.append(f'| <a href="{page}.html#{"claim-" * old}{id}">{sentence}</a> '
-                            f'| {led.machine["processor"]} | {verdicts.count("fails")} of '
-                            f'{len(verdicts)}{" judged" * (len(verdicts) < len(runs))} '
-                            f'| {_figures(c, runs)} | {bound} |')
-    head = ['| sentence | fails on | in runs | measured | bound |', '|---|---|---|---|---|']
-    return '\n'.join(head + rows) if rows else 'No statement fails on a machine whose ledger is stored.'
+    def refuse(why: str) -> Refused:
+        return Refused(f'{path.name} is no ledger of this book: {why}. Make it anew with: make ledger')
+    try:
+        data = json.loads(path.read_text())
+    except (ValueError, UnicodeDecodeError) as e:
+        raise refuse(f'it is not JSON, or was not written to its end ({e})') from None
+    if error := best_match(Draft202012Validator(SCHEMA).iter_errors(data)):
+        raise refuse(f'at {error.json_path.removeprefix("$.")}: {error.message}')
+    for i, c in data['claims'].items():
+        if c['verdicts'][:1] != [c['verdict']]:
+            raise refuse(f'the verdicts of {i} do not begin with {c["verdict"]!r}')
+        if not all(map(math.isfinite, c['runs'])):
+            raise refuse(f'the runs of {i} are not finite')
+    if ids is not None and (unknown := set(data['claims']) - set(ids)):
+        raise refuse(f'it has results that this book has not: {", ".join(sorted(unknown)[:5])}')
+    return Ledger(path.stem, data['machine'], data['claims'])
 
 
-def history() -> str:
-    """What was refuted before, from ``ledgers/refuted.csv``, as an HTML table for each topic."""
-    with (ROOT / 'ledgers' / 'refuted.csv').open(newline='') as f:
-        rows = list(csv.DictReader(f))
-    parts = []
-    for name in dict.fromkeys(r['topic'] for r in rows):
-        body = ''.join('<tr>' + ''.join(f'<td>{html.escape(r[c])}</td>' for c in HISTORY) + '</tr>\n'
-                       for r in rows if r['topic'] == name)
-        head = ''.join(f'<th scope="col">{c}</th>' for c in HISTORY)
-        parts += [f'### {name}', '', '<div class="d2l-ledger" tabindex="0" role="group" aria-label="'
-                  f'{name}"><table class="table"><thead><tr>' + head
-                  + '</tr></thead><tbody>\n' + body + '</tbody></table></div>', '']
-    return '\n'.join(parts)
+def all_ledgers(ids: Iterable[str] | None = None) -> list[Ledger]:
+    """The ledgers of the repository, in the order of their names."""
+    return [load(p, ids) for p in sorted(FOLDER.glob('*.json'))]
 
 
-def _figures(c: Claim, runs: list[float]) -> str:
-    """What a machine measured: the figure of one run, or the medians of all."""
-    return ', '.join(map(timing.show_figure, runs)) if len(runs) > 1 else c.figure or 'not so'
+def book_ids() -> list[str]:
+    """The ids of all results of the book, in reading order."""
+    return [c.id for p in text.pages() for c in text.calls(p)]
 
 
-def outcome(verdicts: list[str]) -> str:
-    """``holds on 2 of 3``: of the machines that have a verdict."""
-    decided = [v for v in verdicts if v in ('holds', 'fails')]
-    return f'holds on {decided.count("holds")} of {len(decided)}' if decided else 'not tested yet'
+def entry(claim: Claim, further: Iterable[dict] = ()) -> dict:
+    """A result as a ledger holds it, from the run that the pages show and from further ones."""
+    data = json.loads(json.dumps(claim.data()))
+    runs = [{k: data[k] for k in KEPT}, *further]
+    short = {k: data[k] for k in CLAIM if k not in ('runs', 'verdicts')}
+    return {**short, 'sentence': claim.sentence or text.sentence_of(claim.id),
+            'runs': [c['value'] for c in runs if c['low'] is not None],
+            'verdicts': [c['verdict'] for c in runs]}
 
 
-def badge(verdict: str) -> str:
-    """A verdict as a mark with its word."""
-    return f'<span class="d2l-badge {css(verdict)}">{MARKS[verdict]} {verdict}</span>'
+def write(found: dict[str, Claim], further: dict[str, list[dict]]) -> Path:
+    """Write this machine's ledger, whole or not at all."""
+    m = {k: machine.machine()[k] for k in (*MACHINE, *VERSIONS)}
+    data = {'version': VERSION, 'machine': m,
+            'claims': {i: entry(c, further.get(i, [])) for i, c in found.items()}}
+    path = FOLDER / f'{slug(m)}.json'
+    path.parent.mkdir(exist_ok=True)
+    notebooks.put_whole(path, json.dumps(data, indent=1, ensure_ascii=False) + '\n')
+    return path
 
 
-def badges(old: dict | None) -> str:
-    """A machine's verdict, and in how many of its runs it was another one."""
-    if old is None:
-        return '–'
-    all_runs, first = old['verdicts'], old['verdict']
-    return badge(first) + ''.join(f'<br>{badge(v)} in {all_runs.count(v)} of {len(all_runs)} runs'
-                                  for v in VERDICTS if v != first and v in all_runs)
+# The spread between runs -------------------------------------------------------------------------
+
+def spread(runs: list[float], typical: float) -> float:
+    """The factor that covers a further run's median in 95 of 100 cases, from the medians of past runs.
+
+    The logarithms of a claim's medians are taken as normal; their variance is moderated by the typical
+    one of the book's claims, with the weight of one run more, for two or three runs say little alone.
+
+    Sources: prediction interval, Hahn and Meeker, *Statistical Intervals*, 4.7; moderated variance,
+    Smyth (2004), *Linear models and empirical Bayes methods*.
+    """
+    k = len(runs)
+    own = _variance([math.log(x) for x in runs]) if k > 1 else 0.0
+    freedom = max(1, k)
+    variance = (typical ** 2 + max(0, k - 1) * own) / freedom
+    return math.exp(STUDENT[min(freedom, len(STUDENT)) - 1] * math.sqrt(variance * (1 + 1 / max(1, k))))
 
 
-def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[str, str]) -> str:
-    """The ledger as Markdown with one table for each page, to stand below the text of ``ledger.md``.
+def _variance(x: list[float]) -> float:
+    mean = fmean(x)
+    return sum((v - mean) ** 2 for v in x) / (len(x) - 1)
+
+
+def published(claim: dict, typical: float) -> tuple[float, float] | None:
+    """The interval to show beside a figure: within a run, and between runs. None without one.
+
+    It is cut off where a value is impossible: a share above one, a factor up or down below one.
+    """
+    if claim['low'] is None:
+        return None
+    low, high, runs = claim['low'], claim['high'], [x for x in claim['runs'] if x > 0]
+    if runs and low > 0:
+        centre, factor = math.exp(fmean(map(math.log, runs))), spread(runs, typical)
+        low, high = min(low, centre / factor), max(high, centre * factor)
+    least, most = claim['least'], claim['most']
+    return low if least is None else max(least, low), high if most is None else min(most, high)
+
+
+def covered(claims: Iterable[Claim], ledger: Ledger) -> tuple[int, int, int]:
+    """Of a new run's medians: how many lie in the intervals within a run, in the published ones; all."""
+    within, between, n = 0, 0, 0
+    for c in claims:
+        old = ledger.claims.get(c.id)
+        if old and c.timed and c.value is not None and old['low'] is not None:
+            low, high = published(old, ledger.typical)
+            within += old['low'] <= c.value <= old['high']
+            between += low <= c.value <= high
+            n += 1
+    return within, between, n
+
+
+# What a new run means ----------------------------------------------------------------------------
+
+@dataclass
+class Judgement:
+    """What a run says beside the ledgers: ``red`` is wrong, ``findings`` are worth a contribution.
+
+    ``again`` names timed results that fail without a line that expects it: whoever runs the book tries
+    them once more in a fresh kernel, and hands over what came out.
+    """
+
+    red: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    again: list[str] = field(default_factory=list)
+
+
+def expected() -> list[dict[str, str]]:
+    """The failures that are known: rows with id, kind of machine (``*`` for all) and reason."""
+    path = FOLDER / EXPECTED
+    if not path.exists():
+        return []
+    with path.open(newline='') as f:
+        return list(csv.DictReader(f))
+
+
+def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str, Claim],
+          known: list[dict[str, str]], twice: dict[str, list[str]] | None = None,
+          beside: Iterable[str] = ()) -> Judgement:
+    """What a run means. The four rules are those of README, "When is make test red?".
 
     Args:
-        asked: for results that the book asks to guess, the address of the question.
+        found: the run's results.
+        m: the machine that made it.
+        stored: the ledgers.
+        reference: the stored results of the notebooks that ran, by id; each must appear in ``found``.
+        known: failures that are expected, see :func:`expected`.
+        twice: verdicts of a second run in a fresh kernel, for those that failed in the first.
+        beside: results that were measured beside other notebooks: one that was disturbed says nothing
+            about the machine, and does not count among the undecided ones.
     """
-    names = ['this run', *(led.machine['processor'] for led in stored)]
-    rows = [summary.replace('ledger: ', '**', 1).replace(' statements:', ' statements:**', 1), '',
-            by_kind(entries), '', '| column | machine |', '|---|---|',
-            f'| this run | {machines(entries)} |']
-    rows += [f'| {name} | {led.kind}; Python {led.machine["python"]} |'
-             for name, led in zip(names[1:], stored, strict=True)]
-    rows += ['', f'<div class="d2l-filter" data-machines="{html.escape("|".join(names))}"></div>', '']
-    for name in dict.fromkeys(e.page for e in entries):
-        mine = [e for e in entries if e.page == name]
-        rows += [f'## [{title(name)}]({name})', '']
-        if mine[0].stored:
-            rows += [f'Not run here: stored outputs from {machines(mine)}.', '']
-        rows += [table(mine, names, stored, asked), '']
-    return '\n'.join(rows)
+    beside = frozenset(beside)
+    said, here, twice = Judgement(), kind(m), twice or {}
+    same = [led for led in stored if led.kind == here]
+    like = [led for led in stored if alike(led.machine, m)]
+    lines = {row['id']: row['reason'] for row in known if row['machine'] in ('*', here)}
+    familiar = bool(same) or any(row['machine'] == here for row in known)
+    by_id = {c.id: c for c in found}
+
+    # 1. What no clock made is the same everywhere. Every result appears.
+    said.red += [f'{id}: the notebook ran, and this result did not appear' for id in reference
+                 if id not in by_id]
+    for c in found:
+        old = reference.get(c.id)
+        if c.timed or not c.decided and c.bounded:
+            continue
+        if c.verdict == 'fails' and not (old and old.verdict == 'fails'):
+            said.red.append(f'{c.id}: fails, and no clock made it{f" ({c.figure})" * bool(c.figure)}')
+        elif old and old.value is not None and c.value != old.value and _whole(c, old):
+            said.red.append(f'{c.id}: {c.figure}, and stored is {old.figure}')
+
+    # 2. A timed result may fail where a line expects it.
+    timed = [c for c in found if c.timed and c.bounded]
+    failed = [c for c in timed if c.verdict == 'fails' and c.id not in lines]
+    for c in failed:
+        about = f'{c.id}: {c.figure}; tested: {c.bound}'
+        if not familiar:
+            said.findings.append(about)
+        elif c.id not in twice:
+            said.again.append(c.id)
+            said.red.append(f'fails, and no line of {EXPECTED} expects it on this kind of machine: {about}')
+        elif 'fails' in twice[c.id]:
+            said.red.append(f'fails twice, in two fresh kernels: {about}')
+        else:
+            said.notes.append(f'failed once and then {twice[c.id][0] if twice[c.id] else "was gone"}: '
+                              f'{about}')
+    said.notes += [f'failed as expected: {c.id}: {c.figure}; tested: {c.bound} ({lines[c.id]})'
+                   for c in timed if c.verdict == 'fails' and c.id in lines]
+    said.notes += [f'expected to fail, and holds: {c.id}: {c.figure}' for c in timed
+                   if c.verdict == 'holds' and c.id in lines and lines[c.id]]
+
+    # 3. What this kind can test is not lost for good, and nine in ten are decided.
+    lost, out = [], {'holds', 'fails', claiming.MEASURED}
+    for c in found:
+        if c.verdict in out or c.passing:
+            continue
+        condition = conditions.known.get(c.lacked)
+        before = [led for led in (like if condition is None or condition.system else same)
+                  if (old := led.claims.get(c.id)) and out & set(old['verdicts'])]
+        named = reference.get(c.id)
+        if before:
+            lost.append(f'{c.id}: has lost its result for want of {c.lacked}: {c.reason}')
+        elif named and named.verdict in out and c.lacked not in named.needs:
+            lost.append(f'{c.id}: needs {c.lacked!r} now, which the stored run did not ask for')
+    said.red += lost
+    undecided = [c for c in timed if not c.decided and c.passing]
+    said.notes += [f'without a result this time: {c.id}: {c.reason}; tested: {c.bound}' for c in undecided]
+    undecided = [c for c in undecided if c.id not in beside]
+    able = [c for c in timed if c.decided or c in undecided]
+    if len(able) - len(undecided) < DECIDED * len(able):
+        said.red.append(f'{len(undecided)} of {len(able)} timed results are not decided, so this run is no '
+                        'test: run again on a quieter machine')
+
+    # 4. On a kind of machine that nobody has recorded, one in twenty may fail.
+    if len(said.findings) > FINDINGS * len(able):
+        said.red.append(f'{len(said.findings)} of {len(able)} timed results fail on this kind of machine, '
+                        f'and one in {1 / FINDINGS:.0f} may')
+    for led in same:
+        said.notes += [f'another bound than the ledger\'s: {c.id}' for c in found if c.id in led.claims and
+                       (c.above, c.below) != (led.claims[c.id]['above'], led.claims[c.id]['below'])]
+        changed = [c.id for c in found if c.sentence and c.id in led.claims
+                   and led.claims[c.id]['sentence'] != c.sentence]
+        said.notes += [f'another sentence than the ledger\'s: {", ".join(changed)}'] * bool(changed)
+    return said
 
 
-def table(entries: list[Entry], names: list[str], stored: list[Ledger], asked: dict[str, str]) -> str:
-    """Results × machines as an HTML table; the attributes of a row are what the scripts ask for."""
-    head = ''.join(f'<th scope="col">{html.escape(n)}</th>' for n in
-                   ('statement', 'kind and bound', 'measured in this run', *names, 'all machines'))
-    body = []
-    for e in (e for e in entries if e.claim.bounded):
-        c = e.claim
-        found = [led.claims.get(c.id) for led in stored]
-        others = [old['verdict'] if old else '' for old in found]
-        verdicts = [c.verdict, *others]
-        cells = ''.join(f'<td>{x}</td>' for x in (badge(c.verdict), *map(badges, found)))
-        hidden = (f' data-id="{c.id}" data-asked="{html.escape(asked[c.id])}"'      # until it is guessed
-                  if c.id in asked and c.value else '')
-        body.append(
-            f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(c.needs)}" '
-            f'data-verdicts="{"|".join(verdicts)}"><th scope="row"{hidden}><a href="{e.link("ledger")}">'
-            f'{html.escape(e.sentence)}</a></th><td>{c.kind}, {html.escape(c.bound)}</td>'
-            f'<td><span class="d2l-figure">{html.escape(c.figure or c.reason)}</span></td>{cells}'
-            f'<td>{outcome(others or verdicts)}</td></tr>')
-    return ('<div class="d2l-ledger"><table class="table"><thead><tr>' + head + '</tr></thead><tbody>\n'
-            + '\n'.join(body) + '\n</tbody></table></div>')
+def _whole(a: Claim, b: Claim) -> bool:
+    """Whether two counts are whole numbers, which must be equal; the rest depends on rounding."""
+    return a.kind == 'count' and all(
+        x.value is not None and math.isfinite(x.value) and x.value == round(x.value) for x in (a, b))
 
 
-def topic(name: str) -> str:
-    """The topic that a page belongs to: its folder."""
-    return name.split('/')[-2].replace('_', ' ') if '/' in name else name
+def how_to_contribute() -> str:
+    """What a reader does with a finding."""
+    return ('To add this machine: make book, then make ledger, and send the file that it names '
+            '(README, "Contribute your machine").')
 
 
-def css(verdict: str) -> str:
-    """Class name of a verdict."""
-    return 'd2l-' + verdict.split()[0]
+# Commands ----------------------------------------------------------------------------------------
+
+def last_run() -> tuple[dict[str, Claim], list[str]]:
+    """The results of the last run here, and the notebooks that should have been run and were not.
+
+    Notebooks that cannot run here, for want of their framework, are not missed; nor does a run count
+    whose notebook, helpers or machine have changed since.
+    """
+    found, absent = {}, []
+    for path in notebooks.notebooks():
+        if notebooks.missing(notebooks.framework(path)):
+            continue
+        nb, here = notebooks.latest(path)
+        if not here:
+            absent.append(path.relative_to(ROOT).as_posix())
+            continue
+        found |= {c.id: c for c in claims_of(nb)}
+    return found, absent
 
 
-def title(name: str) -> str:
-    """The first heading of a page."""
-    path = next(p for p in (ROOT / f'{name}.ipynb', ROOT / f'{name}.md') if p.exists())
-    heads = [ln for ln in text.markdown(path).split('\n') if ln.startswith('# ')]
-    return heads[0].removeprefix('# ') if heads else name
+def claims_of(nb: nbformat.NotebookNode) -> list[Claim]:
+    """The results in the outputs of a notebook."""
+    return [Claim.of(json.loads(json.dumps(out.metadata[claiming.METADATA_KEY]))) for cell in nb.cells
+            if cell.cell_type == 'code' for out in cell.outputs
+            if claiming.METADATA_KEY in out.get('metadata', {})]
 
 
-def as_json(entries: list[Entry], summary: str) -> str:
-    """The ledger as JSON, with the machine's description."""
-    return json.dumps({
-        'summary': summary, 'machine': machine.machine(),
-        'claims': [{**e.claim.data(), 'sentence': e.sentence, 'figure': e.claim.figure,
-                    'bound': e.claim.bound, 'anchor': e.claim.anchor, 'page': e.page,
-                    'stored': e.stored} for e in entries],
-    }, indent=1, ensure_ascii=False) + '\n'
+def repetitions() -> dict[str, list[dict]]:
+    """What the repetitions of the run that the pages show said, by id."""
+    further: dict[str, list[dict]] = {}
+    for path in sorted(RUNS.glob('*.json')):
+        for i, c in json.loads(path.read_text()).items():
+            further.setdefault(i, []).append(c)
+    return further
+
+
+def repeat(n: int) -> None:
+    """Run the book ``n`` times in fresh processes; a notebook's results are kept as soon as it ends."""
+    RUNS.mkdir(parents=True, exist_ok=True)
+    first = 1 + max((int(p.stem) for p in RUNS.glob('*.json')), default=0)
+    todo = [p for p in notebooks.notebooks() if not notebooks.missing(notebooks.framework(p))
+            and text.calls(p)]
+    for run in range(first, first + n):
+        kept: dict[str, dict] = {}
+        for i, path in enumerate(todo, 1):
+            done = notebooks.execute(path, f'[run {run}, {i}/{len(todo)}] ')
+            kept |= {c.id: {k: c.data()[k] for k in KEPT} for c in claims_of(done)}
+            notebooks.put_whole(RUNS / f'{run:03}.json', json.dumps(kept))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog='tools.ledger', description=__doc__.split('\n')[0])
+    parser.add_argument('what', nargs='?', choices=['write', 'repeat'], default='write')
+    parser.add_argument('times', nargs='?', type=int, default=1)
+    args = parser.parse_args()
+    if args.what == 'repeat':
+        if args.times < 1:
+            parser.error('repeat takes a number of runs, such as: make repeat N=3')
+        repeat(args.times)
+    found, absent = last_run()
+    if absent:
+        sys.exit(f'Not run here yet, or changed since: {", ".join(absent)}.\nA ledger comes from a whole '
+                 'run: make book, and then make ledger.')
+    path = write(found, repetitions())
+    load(path, book_ids())
+    counts = Counter(c.verdict for c in found.values())
+    shown = path.relative_to(ROOT) if ROOT in path.parents else path
+    print(f'{shown}: {len(found)} results: ' + ', '.join(f'{n} {v}' for v, n in counts.items()))
+    for c in found.values():
+        if c.verdict == 'fails':
+            print(f'finding: fails here: {c.id}: {c.figure}; tested: {c.bound}')
+    return 0
+
+
+if __name__ == '__main__':
+    try:
+        sys.exit(main())
+    except Refused as e:
+        sys.exit(str(e))
+    except notebooks.CellFailed as e:
+        sys.exit(f'{e}\n\nWhat was measured before is kept in {RUNS}.')
+    except KeyboardInterrupt:
+        sys.exit(f'\ninterrupted: what was measured is kept in {RUNS}')

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import nbformat
 from IPython.display import HTML
 
-from tools import drawing, ledgers, notebooks
+from tools import figures, ledger, notebooks
 from tools.notebooks import ROOT
 
 MARK = re.compile(r'<!-- live: ([\w-]+) -->')
@@ -311,7 +311,7 @@ class Measurements:
             outputs = [o for c in nb.cells for o in c.get('outputs', [])]
             self.text[page] = '\n'.join(o.get('text') or o.get('data', {}).get('text/plain', '')
                                         for o in outputs)
-            for c in ledgers.claims_of(nb):
+            for c in ledger.claims_of(nb):
                 self.claims[c.id], self.page[c.id] = c, page
                 self.machine.setdefault(page, c.machine)
 
@@ -469,17 +469,17 @@ def turn(name: str) -> HTML:
     Raises:
         ValueError: there is no such figure; says which there are.
     """
-    topics = sorted(p.parts[-3] for p in drawing.CHAPTERS.glob('*/figures/live.py'))
-    figures = {n: f for topic in topics for n, f in drawing.load(topic, 'live').LIVE.items()}
-    if name not in figures:
-        raise ValueError(f'there is no figure {name!r}; there are {", ".join(figures)}')
+    topics = sorted(p.parts[-3] for p in figures.CHAPTERS.glob('*/figures/live.py'))
+    known = {n: f for topic in topics for n, f in figures.load(topic, 'live').LIVE.items()}
+    if name not in known:
+        raise ValueError(f'there is no figure {name!r}; there are {", ".join(known)}')
     runs = {p.relative_to(ROOT).with_suffix('').as_posix(): notebooks.latest(p)
             for p in notebooks.notebooks()}
     found = Measurements({page: nb for page, (nb, _) in runs.items()},
                          [page for page, (_, here) in runs.items() if not here])
-    figure = re.sub(r'<a href="[^"]*">(.*?)</a>', r'\1', render(name, figures[name], found))
+    figure = re.sub(r'<a href="[^"]*">(.*?)</a>', r'\1', render(name, known[name], found))
     theme = ROOT / 'tools' / 'theme'
-    page = FRAME.format(title=html.escape(figures[name].title), figure=figure,
+    page = FRAME.format(title=html.escape(known[name].title), figure=figure,
                         style=(theme / 'd2l.css').read_text(), script=(theme / 'live.js').read_text())
-    return HTML(f'<div><iframe title="{html.escape(figures[name].title)}" srcdoc="{html.escape(page)}" '
+    return HTML(f'<div><iframe title="{html.escape(known[name].title)}" srcdoc="{html.escape(page)}" '
                 'style="width: 100%; border: 0"></iframe></div>')

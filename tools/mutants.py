@@ -17,8 +17,8 @@ from pathlib import Path
 
 import nbformat
 
-from d2l_local.claims import Claim
-from tools import ledgers, notebooks, text
+from tested_results.claims import Claim
+from tools import ledger, notebooks, text
 from tools.mutating import FAULTS
 from tools.notebooks import ROOT
 
@@ -70,7 +70,7 @@ def execute(nb: nbformat.NotebookNode, path: Path, faults: str, label: str) -> l
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, path.name)
         nbformat.write(nb, copy)
-        return ledgers.claims_of(notebooks.execute(copy, label, path.parent))
+        return ledger.claims_of(notebooks.execute(copy, label, path.parent))
 
 
 def try_planted(m: Mutant, label: str = '') -> str:

@@ -6,7 +6,7 @@ A first cell that ``tools/mutants.py`` puts into the notebook calls one of these
 from collections.abc import Callable
 from typing import Any
 
-from d2l_local import claims, timing
+from tested_results import claims, timing
 
 FAULTS = ('same', 'swap')     # of a pair
 TIMES = 2                     # so much more work, where a bound says "no more than": whatever the bound is

@@ -23,13 +23,13 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbval.plugin import get_sanitize_patterns
 
-from d2l_local import machine
-from d2l_local.claims import METADATA_KEY
+from tested_results import machine
+from tested_results.claims import METADATA_KEY
 
 ROOT = Path(__file__).resolve().parent.parent
 EXECUTED = ROOT / '_build' / 'executed'
 SANITISE = ROOT / 'tests' / 'sanitize.cfg'
-HELPERS = 'd2l_local'
+HELPERS = 'd2l_local', 'packages'
 SETTINGS = ('D2L_BUDGET', 'D2L_DATA', 'D2L_SPAN', 'D2L_WINDOWS')      # variables that change what a run gives
 FRAMEWORKS = {'mxnet': 'MXNet', 'pytorch': 'PyTorch'}
 CELL_TIMEOUT = 300     # seconds; no cell of the book needs a third of it
@@ -88,12 +88,12 @@ def tree(code: str) -> ast.Module:
 def helpers(path: Path) -> list[Path]:
     """The files beside a notebook that its code may read: modules, and data such as weights.
 
-    They are all of the book's package, and of the topic's folder all modules and what else is in its
+    They are all of the book's packages, and of the topic's folder all modules and what else is in its
     packages. Not among them are what draws the figures of pages, and the checkers of exercises.
     """
-    packages = [ROOT / HELPERS, *(p.parent for p in path.parent.glob('*/__init__.py'))]
+    packages = [*(ROOT / name for name in HELPERS), *(p.parent for p in path.parent.glob('*/__init__.py'))]
     files = {*path.parent.rglob('*.py'), *(f for p in packages for f in p.rglob('*'))}
-    left_out = {'figures', 'checks.py', '__pycache__', '.ipynb_checkpoints'}
+    left_out = {'figures', 'checkers.py', '__pycache__', '.ipynb_checkpoints'}
     return sorted(f for f in files if f.is_file() and not left_out & set(f.relative_to(ROOT).parts))
 
 
@@ -322,8 +322,8 @@ def main() -> int:
                          'chapters/hybridization/hybridization_mxnet.ipynb')
     failed = refresh(paths, args.all_outputs)
     # they import this module
-    from tools import ledgers, quoting
-    stored = {c.id: c for p in paths for c in ledgers.claims_of(nbformat.read(p, as_version=4))}
+    from tools import ledger, quoting
+    stored = {c.id: c for p in paths for c in ledger.claims_of(nbformat.read(p, as_version=4))}
     for name in quoting.update(stored):
         print(f'{name}: the numbers in its text are those of the stored run now')
     for problem in quoting.problems({}):

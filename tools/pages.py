@@ -19,11 +19,11 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from d2l_local import claims, predictions
-from d2l_local.claims import Claim
-from tools import cards, drawing, exercises, ledger, ledgers, live, markup, notebooks, quoting, terms
+from tested_results import claims, predictions
+from tested_results.claims import Claim
+from tools import cards, exercises, figures, ledger, ledger_page, live, markup, notebooks, quoting, terms
 from tools import text as texts
-from tools.ledgers import Ledger
+from tools.ledger import Ledger
 from tools.notebooks import ROOT
 from tools.theme import draw
 
@@ -56,19 +56,19 @@ def put(path: Path, text: str) -> bool:
     return True
 
 
-def not_run_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger.Entry]) -> None:
+def not_run_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger_page.Entry]) -> None:
     """Say below the title that a page shows stored outputs, from which machine, and why."""
     reason = notebooks.missing(notebooks.framework(path))
     what, kind = ('Not re-run here', 'warning') if reason else ('Not measured here yet', 'note')
     why = f'{reason}.' if reason else '`make book` replaces them by those of your machine.'
-    where = f' of {ledger.machines(entries)}' if entries else ''
+    where = f' of {ledger_page.machines(entries)}' if entries else ''
     first = nb.cells[0]
     head, _, rest = first.source.partition('\n')
     first.source = (f'{head}\n\n```{{admonition}} {what}\n:class: {kind}\nThe outputs on this page '
                     f'are stored ones{where}: {why}\n```\n{rest}')
 
 
-def measured_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger.Entry]) -> None:
+def measured_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger_page.Entry]) -> None:
     """Say below the title that the numbers on a page are this machine's, and when they were measured."""
     kept = notebooks.EXECUTED / path.relative_to(ROOT)
     if not entries or not kept.exists():
@@ -76,10 +76,10 @@ def measured_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger.En
     when = time.strftime('%Y-%m-%d', time.localtime(kept.stat().st_mtime))
     head, _, rest = nb.cells[0].source.partition('\n')
     nb.cells[0].source = (f'{head}\n\n<p class="d2l-whose">The numbers on this page were measured on this '
-                          f'machine, {when}: {escape(ledger.machines(entries))}.</p>\n{rest}')
+                          f'machine, {when}: {escape(ledger_page.machines(entries))}.</p>\n{rest}')
 
 
-def quote(source: str, page: str, entries: dict[str, ledger.Entry], said: dict[str, str],
+def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: dict[str, str],
           machines: list[Ledger], asked: dict[str, str]) -> str:
     """Put the shown run's numbers into the links that quote results, with a mark and a card.
 
@@ -154,7 +154,7 @@ def parted(cell: nbformat.NotebookNode, name: str, key: str,
     return [code, test] if code.source or code.outputs else [test]
 
 
-def ask(nb: nbformat.NotebookNode, page: str, entries: dict[str, ledger.Entry]) -> list[str]:
+def ask(nb: nbformat.NotebookNode, page: str, entries: dict[str, ledger_page.Entry]) -> list[str]:
     """Give each question the figure that ``predict.js`` compares a guess with; returns rows of a table.
 
     Without that script, or where nothing was measured, the question stands before its result.
@@ -181,12 +181,12 @@ def guesses(rows: list[str]) -> str:
             + '\n</tbody></table></div>')
 
 
-def counted(entries: list[ledger.Entry]) -> str:
+def counted(entries: list[ledger_page.Entry]) -> str:
     """The ledger in one line, for the first page: how many claims have each verdict, and where."""
     counts = Counter(e.claim.verdict for e in entries)
-    badges = ' '.join(f'<span class="d2l-badge {ledger.css(v)}">{mark} {counts[v]} '
-                      f'{v.removesuffix("s")}</span>' for v, mark in ledger.MARKS.items())
-    return f'{badges} on {ledger.machines(entries)}.'
+    badges = ' '.join(f'<span class="d2l-badge {ledger_page.css(v)}">{mark} {counts[v]} '
+                      f'{v.removesuffix("s")}</span>' for v, mark in ledger_page.MARKS.items())
+    return f'{badges} on {ledger_page.machines(entries)}.'
 
 
 def wide(figure: Path) -> bool:
@@ -224,20 +224,20 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
         old: those of them that were not run here.
     """
     entries = [e for path, nb in shown.items()
-               for e in ledger.collect(nb, ledger.page_name(path), path in old)]
+               for e in ledger_page.collect(nb, ledger_page.page_name(path), path in old)]
     by_id = {e.claim.id: e for e in entries}
-    summary = ledger.line(entries, sum(e.claim.seconds for e in entries if not e.stored))
-    machines = ledgers.all_ledgers()
+    summary = ledger_page.line(entries, sum(e.claim.seconds for e in entries if not e.stored))
+    machines = ledger.all_ledgers()
     asking_for = {id: where for path, nb in shown.items()
-                  for id, where in questions(nb, ledger.page_name(path)).items()}
+                  for id, where in questions(nb, ledger_page.page_name(path)).items()}
     said: dict[str, str] = {}
     asked: list[str] = []
-    found = live.Measurements({ledger.page_name(p): nb for p, nb in shown.items()},
-                              {ledger.page_name(p) for p in old})
+    found = live.Measurements({ledger_page.page_name(p): nb for p, nb in shown.items()},
+                              {ledger_page.page_name(p) for p in old})
     wanted, same = {source / MADE}, (source / MADE).exists()
     # Notebooks first: a claim's own page is where its sentence stands, if it stands there.
     for path, nb in shown.items():
-        name = ledger.page_name(path)
+        name = ledger_page.page_name(path)
         mine = [e for e in entries if e.page == name]
         not_run_note(path, nb, mine) if path in old else measured_note(path, nb, mine)
         asked += ask(nb, name, by_id)
@@ -264,21 +264,22 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
         if path.suffix == '.md':
             content = exercises.with_solutions(content)
             linked = content if path.stem == 'glossary' else terms.link(content, set())
-            content = quote(linked, ledger.page_name(path), by_id, said, machines, asking_for)
-        for mark, made in (('<!-- ledger -->', lambda: ledger.page(entries, summary, machines, asking_for)),
+            content = quote(linked, ledger_page.page_name(path), by_id, said, machines, asking_for)
+        for mark, made in (('<!-- ledger -->',
+                            lambda: ledger_page.page(entries, summary, machines, asking_for)),
                            ('<!-- ledger: line -->', lambda: counted(entries)),
                            ('<!-- topics -->', topics),
-                           ('<!-- refuted -->', lambda: ledger.refuted(machines, entries)),
-                           ('<!-- history -->', ledger.history),
+                           ('<!-- refuted -->', lambda: ledger_page.refuted(machines, entries)),
+                           ('<!-- history -->', ledger_page.history),
                            ('<!-- guesses -->', lambda: guesses(asked)),
                            ('<!-- exercises -->', exercises.index)):
             content = content.replace(mark, made()) if mark in content else content
         if live.MARK.search(content):
-            content = live.insert(content, drawing.load(path.parent.name, 'live').LIVE, found)
+            content = live.insert(content, figures.load(path.parent.name, 'live').LIVE, found)
         changed = put(to, content)
         same = same and not changed
     for path, nb in shown.items():
-        point_back(nb, ledger.page_name(path), said, path in old, machines)
+        point_back(nb, ledger_page.page_name(path), said, path in old, machines)
         nb.cells = [part for cell in nb.cells for half in asking(cell) for part in folded(half)]
         wanted.add(source / path.relative_to(ROOT))
         same = not put(source / path.relative_to(ROOT), nbformat.writes(nb)) and same
@@ -288,7 +289,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
             same = False
     if not same:
         (source / MADE).unlink(missing_ok=True)
-    return summary, ledger.as_json(entries, summary)
+    return summary, ledger_page.as_json(entries, summary)
 
 
 def published(config: str) -> str:

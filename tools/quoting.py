@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from d2l_local.claims import Claim
+from tested_results.claims import Claim
 from tools import text
 from tools.notebooks import put_whole, read, write
 

@@ -14,20 +14,20 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from d2l_local import checkers, checks
+from answer_checks import checking, definitions
 from tools.notebooks import FRAMEWORKS, ROOT, missing, normalise, toc, write
 
 BLOCK = re.compile(r'^## ([^\n]*)$|```\{exercise\} ([^\n]*)\n:label: ([\w-]+)\n(.*?)```\n', re.M | re.S)
 NAMES = {'mxnet': ('MXNet', 'Gluon'), 'pytorch': ('PyTorch',)}       # in headings
 IMPORTS = {'mxnet': 'from mxnet import autograd, gluon, np, npx\nfrom mxnet.gluon import nn\n\n'
-                    'from d2l_local import mxnet as d2l\nfrom d2l_local.checks import check\n\n'
+                    'from d2l_local import mxnet as d2l\nfrom answer_checks import check\n\n'
                     'npx.set_np()',
            'pytorch': 'import torch\nfrom torch import nn\n\n'
-                      'from d2l_local import torch as d2l\nfrom d2l_local.checks import check'}
+                      'from d2l_local import torch as d2l\nfrom answer_checks import check'}
 HEAD = '''# {title}: exercises with {framework}
 
 Replace the dots, and run the cell: it says *Right*, or what is missing with a hint, and on the next try
-a second hint. Your progress is kept beside this file; `python -m d2l_local.checks` prints it. This
+a second hint. Your progress is kept beside this file; `python -m answer_checks` prints it. This
 notebook is yours: nothing overwrites it.'''
 
 
@@ -58,7 +58,7 @@ def cells(topic: Path, framework: str, labels: dict[str, str]) -> list[nbformat.
     made = [new_markdown_cell(HEAD.format(title=title, framework=FRAMEWORKS[framework])),
             new_code_cell(IMPORTS[framework])]
     for label, statement in labels.items():
-        one = checkers.load().get((label, framework)) or checkers.load().get((label, None))
+        one = definitions.load().get((label, framework)) or definitions.load().get((label, None))
         note = '' if one else '\n\nThis one has no check: compare with its solution.'
         made += [new_markdown_cell(statement + note),
                  new_code_cell(one.stub if one else f'# {label}: room for your own')]
@@ -93,7 +93,7 @@ def stubs(folder: Path) -> list[str]:
 
 
 def main() -> int:
-    folder = checks.file().parent
+    folder = checking.file().parent
     print(*stubs(folder), f'in {folder}; open them with: make lab', sep='\n')
     return 0
 

@@ -7,8 +7,8 @@ from html import unescape
 import bs4
 import pytest
 
-from d2l_local import machine
-from tools import drawing, ledgers, notebooks, text
+from tested_results import machine
+from tools import figures, ledger, notebooks, text
 from tools.notebooks import ROOT
 from tools.pages import MADE, prepare, shared
 from tools.theme import draw
@@ -104,7 +104,7 @@ def test_the_ledger_names_every_machine_of_a_page(html):
 def test_the_ledger_is_a_table_of_claims_and_machines(html):
     """Every tested result a row, every stored machine a column, and in the row what filters ask for."""
     page = (html / 'ledger.html').read_text()
-    stored = ledgers.all_ledgers()
+    stored = ledger.all_ledgers()
     rows = re.findall(r'<tr data-topic="([^"]*)" data-needs="([^"]*)" data-verdicts="([^"]*)">', page)
     claims = [c for c in json.loads((html / 'ledger.json').read_text())['claims'] if c['bound']]
     assert len(rows) == len(claims) and all(len(r[2].split('|')) == 1 + len(stored) for r in rows)
@@ -117,7 +117,7 @@ def test_the_ledger_is_a_table_of_claims_and_machines(html):
 
 def test_what_was_refuted_is_listed(html):
     page = (html / 'refuted.html').read_text()
-    failing = [i for led in ledgers.all_ledgers() for i, c in led.claims.items()
+    failing = [i for led in ledger.all_ledgers() for i, c in led.claims.items()
                if 'fails' in c['verdicts']]
     assert failing and all(re.search(f'#(claim-)?{i}"', page) for i in failing)
 
@@ -144,7 +144,7 @@ def test_pages_are_made_again_only_if_something_changed(tmp_path):
 
 
 def test_the_sign_is_drawn_by_its_script(tmp_path):
-    drawn = drawing.draw_svg(draw.FIGURES, tmp_path)['logo']
+    drawn = figures.draw_svg(draw.FIGURES, tmp_path)['logo']
     if machine.version('matplotlib') != '3.7.2':
         pytest.skip('another matplotlib draws other bytes')
     assert drawn == (ROOT / 'tools' / 'theme' / 'logo.svg').read_text()

@@ -6,7 +6,7 @@ from pathlib import Path
 import axe_core_python
 import pytest
 
-from d2l_local.claims import Claim
+from tested_results.claims import Claim
 from tools import cards
 from tools.notebooks import ROOT
 

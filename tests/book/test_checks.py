@@ -6,8 +6,8 @@ import re
 import nbformat
 import pytest
 
-from d2l_local import checkers, checks, machine
-from d2l_local.processes import limited
+from answer_checks import checking, definitions, sandbox
+from tested_results import machine
 from tools import stubs
 from tools.exercises import all_exercises
 from tools.notebooks import FRAMEWORKS, ROOT, execute, missing
@@ -26,13 +26,13 @@ if machine.machine()['torch']:      # here, and so in each fork of this process
     (virtual.put(torch.ones(3), virtual.VirtualDevice(0)) + 1).wait()
     torch.compile(lambda x: print(end='') or x + 1, backend='eager', dynamic=True)(torch.ones(3))
 
-TOPICS = [p.parent.name for p in sorted(ROOT.glob('chapters/*/checks.py'))]
+TOPICS = [p.parent.name for p in sorted(ROOT.glob('chapters/*/checkers.py'))]
 ANSWERS = {label: pair for topic in TOPICS
            for label, pair in importlib.import_module(f'tests.book.answers.{topic}').ANSWERS.items()}
 # What fails in a framework takes a second each; the right answers are quick enough for make check.
 CHECKERS = {label if framework != 'mxnet' else f'{label} mxnet': one
-            for (label, framework), one in checkers.load().items()}
-SLOW = {key for key, one in CHECKERS.items() if (key, 'pytorch') in checkers.load() or 'mxnet' in key}
+            for (label, framework), one in definitions.load().items()}
+SLOW = {key for key, one in CHECKERS.items() if (key, 'pytorch') in definitions.load() or 'mxnet' in key}
 TIMED = {'msr-ex-winner', 'msr-ex-amdahl'}      # their checkers watch a clock, and so nothing may run beside
 CASES = [pytest.param(label, answer, hint, id=f'{label}-{i}',
                       marks=[pytest.mark.slow] * (label in TIMED or i > 0 and label in SLOW)
@@ -45,7 +45,7 @@ def test_every_checker_has_its_answers_here():
     assert set(ANSWERS) == {key for key, one in CHECKERS.items() if not one.points}
     assert all(len(wrong) >= 3 for _, wrong in ANSWERS.values())
     labels = {e.label for e in all_exercises()}
-    assert {label for label, _ in checkers.load()} <= labels, 'checkers of exercises that are gone'
+    assert {label for label, _ in definitions.load()} <= labels, 'checkers of exercises that are gone'
 
 
 @pytest.fixture
@@ -55,16 +55,16 @@ def say(monkeypatch, tmp_path, capfd):
 
     def check(key, answer):
         label, framework = [*key.split(), 'pytorch'][:2]
-        monkeypatch.setattr(checks, 'FRAMEWORKS', {framework: checks.FRAMEWORKS[framework]})
-        if missing(framework) and (label, framework) in checkers.load():
+        monkeypatch.setattr(checking, 'FRAMEWORKS', {framework: checking.FRAMEWORKS[framework]})
+        if missing(framework) and (label, framework) in definitions.load():
             pytest.skip(missing(framework))
         if key.endswith('mxnet'):
             importlib.import_module('d2l_local.mxnet')      # here, and so in each fork
-        if not limited.FORKS and callable(answer):
+        if not sandbox.FORKS and callable(answer):
             pytest.skip('this system cannot end a call')
         parts = answer if isinstance(answer, dict) else {'answer': answer}
         right = ANSWERS[key][0] if isinstance(answer, dict) else {}
-        checks.check(label, **{**right, **parts})
+        checking.check(label, **{**right, **parts})
         return capfd.readouterr().out
     return check
 
@@ -81,7 +81,7 @@ def test_an_answer(say, label, answer, hint):
 
 
 def test_points_are_shown_only_after_a_text(say):
-    for (label, _), one in checkers.load().items():
+    for (label, _), one in definitions.load().items():
         if one.points:
             assert one.points[0] not in say(label, 'no idea')
             assert one.points[0] in say(label, 'a text of at least ten words, for what it is worth')
@@ -144,7 +144,7 @@ def test_stubs_run_as_they_are(folder, name):
     stubs.stubs(folder)
     said = outputs(folder / f'{name}.ipynb', folder)
     assert len(said) >= 5 and all(s.startswith('No answer yet. Give ') for s in said.values()), said
-    assert not checks.file().exists()
+    assert not checking.file().exists()
 
 
 @pytest.mark.slow
@@ -167,4 +167,4 @@ def test_with_the_solutions_in_all_are_right(folder):
     nbformat.write(nb, path)
     said = outputs(path, folder)
     assert len(said) == 13 and all(s.startswith('Right. ') for s in said.values()), said
-    assert checks.summary(checks.progress(), 'measuring') == '13 of 13 solved.'
+    assert checking.summary(checking.progress(), 'measuring') == '13 of 13 solved.'

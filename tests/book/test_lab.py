@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from d2l_local.claims import MARKS
+from tested_results.claims import MARKS
 from tests.book.browser import Browser
 from tools import notebooks, text
 from tools.front import COMMANDS

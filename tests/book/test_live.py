@@ -11,20 +11,20 @@ from dataclasses import replace
 import nbformat
 import pytest
 
-from tools import drawing, ledger, live, notebooks
+from tools import figures, ledger_page, live, notebooks
 from tools.notebooks import ROOT
 
 THEME = ROOT / 'tools' / 'theme'
-TOPICS = sorted(p.parts[-3] for p in drawing.CHAPTERS.glob('*/figures/live.py'))
-MODULES = {topic: drawing.load(topic, 'live') for topic in TOPICS}
+TOPICS = sorted(p.parts[-3] for p in figures.CHAPTERS.glob('*/figures/live.py'))
+MODULES = {topic: figures.load(topic, 'live') for topic in TOPICS}
 FIGURES = {name: f for m in MODULES.values() for name, f in m.LIVE.items()}
-MULTI_GPU, SERVERS = drawing.load('multi_gpu'), MODULES['parameter_servers']
+MULTI_GPU, SERVERS = figures.load('multi_gpu'), MODULES['parameter_servers']
 
 
 @pytest.fixture(scope='module')
 def found():
     """What the stored notebooks have measured."""
-    shown = {ledger.page_name(p): nbformat.read(p, as_version=4) for p in notebooks.notebooks()}
+    shown = {ledger_page.page_name(p): nbformat.read(p, as_version=4) for p in notebooks.notebooks()}
     return live.Measurements(shown, shown)
 
 
@@ -146,7 +146,7 @@ def test_break_even_is_where_the_curves_meet():
 
 
 def test_the_examples_of_parameter_servers():
-    text = (drawing.CHAPTERS / 'parameter_servers' / 'index.md').read_text()
+    text = (figures.CHAPTERS / 'parameter_servers' / 'index.md').read_text()
     times = SERVERS.aggregation(4, size=160e6, gpu=16e9, cpu=16e9)
     assert times == pytest.approx({'one': 0.060, 'host': 0.080, 'shares': 0.015, 'spread': 80 / 15})
     assert 'four GPUs wait anything from 15 to 80 ms' in text
@@ -194,10 +194,10 @@ def test_inputs_cross_a_cut_where_the_next_block_begins():
 
 
 def test_the_table_of_traffic_is_the_one_that_is_computed():
-    text = (drawing.CHAPTERS / 'multi_gpu' / 'index.md').read_text()
-    assert drawing.with_tables(text, MULTI_GPU.TABLES) == text
+    text = (figures.CHAPTERS / 'multi_gpu' / 'index.md').read_text()
+    assert figures.with_tables(text, MULTI_GPU.TABLES) == text
     wrong = text.replace('44.7 MB', '44.8 MB')
-    assert wrong != text and drawing.with_tables(wrong, MULTI_GPU.TABLES) == text
+    assert wrong != text and figures.with_tables(wrong, MULTI_GPU.TABLES) == text
 
 
 # Descriptions.
@@ -250,7 +250,7 @@ def test_every_measured_start_is_found_in_the_stored_outputs(found):
 
 @pytest.mark.parametrize('topic', TOPICS)
 def test_every_topic_asks_above_each_figure_and_says_below_what_to_see(topic, found):
-    text = (drawing.CHAPTERS / topic / 'index.md').read_text()
+    text = (figures.CHAPTERS / topic / 'index.md').read_text()
     blocks = text.split('\n\n')
     marks = [k for k, b in enumerate(blocks) if live.MARK.search(b)]
     assert sorted(live.MARK.fullmatch(blocks[k])[1] for k in marks) == sorted(MODULES[topic].LIVE)
@@ -262,7 +262,7 @@ def test_every_topic_asks_above_each_figure_and_says_below_what_to_see(topic, fo
 
 
 def test_twelve_figures_two_in_each_topic():
-    topics = {p.parent.name for p in drawing.CHAPTERS.glob('*/index.md')}
+    topics = {p.parent.name for p in figures.CHAPTERS.glob('*/index.md')}
     assert set(TOPICS) == topics and len(FIGURES) >= 12
     assert all(len(m.LIVE) >= 2 for m in MODULES.values())
     assert len(FIGURES) == sum(len(m.LIVE) for m in MODULES.values())       # names are the book's

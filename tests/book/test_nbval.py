@@ -8,8 +8,8 @@ import sys
 import nbformat
 import pytest
 
-from d2l_local import claims, timing
-from tools import ledgers, notebooks, text
+from tested_results import claims, timing
+from tools import ledger, notebooks, text
 from tools.notebooks import ROOT
 
 pytestmark = pytest.mark.slow        # what they run has its figures given, all but one
@@ -34,7 +34,7 @@ def first_timed_result():
             continue
         nb = nbformat.read(path, as_version=4)
         made = ((i, c) for i, cell in enumerate(nb.cells)
-                for c in ledgers.claims_of(nbformat.from_dict({'cells': [cell]})))
+                for c in ledger.claims_of(nbformat.from_dict({'cells': [cell]})))
         for i, c in made:
             if c.kind == 'ratio' and c.above and not c.needs and c.verdict == 'holds':
                 nb.cells = nb.cells[:i + 1]
@@ -44,7 +44,7 @@ def first_timed_result():
 
 
 SWAPPED = """
-from d2l_local import claims
+from tested_results import claims
 real = claims._result
 claims._result = lambda id, kind, what, *more: real(
     id, kind, what[::-1] if kind == 'ratio' else what, *more)"""
@@ -58,8 +58,8 @@ def test_a_planted_false_result_is_red(tmp_path, monkeypatch):
     # a fault that is there to be seen shows in less time than a reader's figure takes
     nb.cells.insert(0, nbformat.v4.new_code_cell('from d2l_local import timing\ntiming.SPAN = 0.5'))
     nbformat.write(nb, copy)
-    monkeypatch.setattr(ledgers, 'FOLDER', here)
-    ledgers.write({c.id: c}, {})
+    monkeypatch.setattr(ledger, 'FOLDER', here)
+    ledger.write({c.id: c}, {})
     status, said = nbval(copy, D2L_LEDGERS=str(here))
     assert status == 0, said
     nb.cells[0].source += SWAPPED
@@ -156,8 +156,8 @@ def test_a_failure_that_does_not_come_again_in_a_fresh_kernel_is_a_note(claiming
                                                                         call):
     """And one that does is red; a line of the list that expects it is green at once."""
     path, here, once = claiming(call(0, 0.5)), tmp_path / 'ledgers', tmp_path / 'once'
-    monkeypatch.setattr(ledgers, 'FOLDER', here)
-    ledgers.write({c.id: c for c in ledgers.claims_of(nbformat.read(path, as_version=4))}, {})
+    monkeypatch.setattr(ledger, 'FOLDER', here)
+    ledger.write({c.id: c for c in ledger.claims_of(nbformat.read(path, as_version=4))}, {})
     nb = nbformat.read(path, as_version=4)
     nb.cells[0].source += f"""
 from pathlib import Path
@@ -170,7 +170,7 @@ if len(runs.read_text()) in (1, 3, 4, 5):
     assert status == 0 and 'failed once and then holds: a-0: 0.3' in said and 'RED' not in said, said
     status, said = nbval(path, D2L_LEDGERS=str(here))
     assert status == 1 and 'RED: fails twice, in two fresh kernels: a-0: 0.3' in said, said
-    (here / ledgers.EXPECTED).write_text('id,machine,reason\na-0,*,so it is\n')
+    (here / ledger.EXPECTED).write_text('id,machine,reason\na-0,*,so it is\n')
     status, said = nbval(path, D2L_LEDGERS=str(here))
     assert status == 0 and 'failed as expected: a-0' in said and len(once.read_text()) == 5, said
 

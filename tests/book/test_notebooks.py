@@ -6,9 +6,9 @@ import re
 import nbformat
 import pytest
 
-from d2l_local import conditions, predictions
-from d2l_local.claims import CLOCKED, METADATA_KEY, Claim
-from tools import ledgers, notebooks, quoting, text
+from tested_results import conditions, predictions
+from tested_results.claims import CLOCKED, METADATA_KEY, Claim
+from tools import ledger, notebooks, quoting, text
 from tools.notebooks import ROOT
 
 BOOKS = {str(p.relative_to(ROOT)): nbformat.read(p, as_version=4) for p in notebooks.notebooks()}
@@ -102,7 +102,7 @@ def test_figures_have_alternative_text(name):
 
 
 def results(name):
-    return ledgers.claims_of(BOOKS[name])
+    return ledger.claims_of(BOOKS[name])
 
 
 @each

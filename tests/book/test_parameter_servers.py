@@ -10,16 +10,16 @@ from collections import Counter
 import nbformat
 import pytest
 
-from d2l_local import machine
-from d2l_local.processes import links
-from tools import drawing
+from local_cluster import links
+from tested_results import machine
+from tools import figures
 from tools.notebooks import ROOT
 
 pytestmark = pytest.mark.slow
 
 CHAPTER = ROOT / 'chapters' / 'parameter_servers'
 PAGE = (CHAPTER / 'index.md').read_text()
-draw = drawing.load('parameter_servers')
+draw = figures.load('parameter_servers')
 
 
 @pytest.mark.parametrize('n', [2, 3, 4, 8])

@@ -10,9 +10,9 @@ import subprocess
 import nbformat
 import pytest
 
-from d2l_local import predictions
-from d2l_local.claims import Claim
-from tools import cards, ledger, pages
+from tested_results import predictions
+from tested_results.claims import Claim
+from tools import cards, ledger_page, pages
 from tools.notebooks import ROOT
 
 THEME = ROOT / 'tools' / 'theme'
@@ -31,7 +31,7 @@ node = pytest.mark.skipif(not shutil.which('node'), reason='needs node')
 
 def asked():
     """The questions as ``tools/pages.py`` writes them, and the rows of the page of guesses."""
-    entries = {id: ledger.Entry(c, 'chapters/one/page', True) for id, c in RESULTS.items()}
+    entries = {id: ledger_page.Entry(c, 'chapters/one/page', True) for id, c in RESULTS.items()}
     outs = [nbformat.v4.new_output('display_data', {}, metadata={
         predictions.METADATA_KEY: {'id': id, 'question': f'How many "{id}" & <more>?'}})
         for id in [*entries, 'a-none']]
@@ -65,7 +65,7 @@ def places(tmp_path_factory):
         f'<section id="second"><div class="cell">{two}{nothing}</div>'
         f'{boxes["a-c"]}<div class="cell" id="claim-a-none">result</div><h2>On</h2><p id="last">last</p>'
         '</section>')
-    row = ledger.table([ledger.Entry(c, 'page', True) for c in RESULTS.values()], ['this run'], [],
+    row = ledger_page.table([ledger_page.Entry(c, 'page', True) for c in RESULTS.values()], ['this run'], [],
                        {id: f'page.html#ask-{id}' for id in RESULTS})
     row = row.replace('></a></th>', '>20 of 3 take 0.020× as long</a></th>')   # the book has no such sentence
     other.write_text(f'{head}<ul><li>{said("a-c", "<b>0.020×</b> as 3", "here", "page.html")}</li></ul>'

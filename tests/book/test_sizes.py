@@ -10,7 +10,7 @@ import weakref
 import nbformat
 import pytest
 
-from d2l_local import machine
+from tested_results import machine
 from tools.notebooks import ROOT
 
 pytestmark = pytest.mark.slow
@@ -105,7 +105,7 @@ CHILD = '''
     import json, os, resource
     import torch
     import d2l_local.torch as d2l
-    from d2l_local import machine
+    from tested_results import machine
 
     def address_space():
         pages = open('/proc/self/statm').read().split()[0]

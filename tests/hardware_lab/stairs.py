@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from d2l_local.timing import Time, sample
 from hardware_lab import KIB
+from tested_results.timing import Time, sample
 
 LINUX = sys.platform == 'linux'
 needs_processes = pytest.mark.skipif(os.name == 'nt', reason='POSIX signals and descriptors')

@@ -6,8 +6,8 @@ import nbformat
 import numpy as np
 import pytest
 
-from d2l_local import machine, timing
 from hardware_lab import KIB, NotHere, figures, ladder
+from tested_results import machine, timing
 from tools.notebooks import ROOT
 
 if machine.machine()['torch'] is None:

@@ -6,10 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-from d2l_local import machine, plotting
-from d2l_local.timing import Time
+from d2l_local import plotting
 from hardware_lab import KIB, MIB, NotHere, core, devices, figures, ladder, memory, or_reason
 from hardware_lab.figures import Row, Table
+from tested_results import machine
+from tested_results.timing import Time
 from tests.hardware_lab.stairs import exact, stairs, unsteady
 from tools.notebooks import sanitiser
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from d2l_local import machine, plotting
+from d2l_local import plotting
 from hardware_lab import MIB, roofline
 from hardware_lab.roofline import Roof, beyond_caches
+from tested_results import machine
 
 
 def test_arrays_are_four_times_the_last_cache_or_a_reason(monkeypatch):

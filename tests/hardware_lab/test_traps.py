@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from d2l_local import machine
-from d2l_local.timing import figure
 from hardware_lab import KIB, MIB, NotHere, core, kernels, memory
+from tested_results import machine
+from tested_results.timing import figure
 from tests.hardware_lab.stairs import exact, least
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]

@@ -5,7 +5,7 @@ import sys
 import nbformat
 import pytest
 
-from d2l_local.claims import METADATA_KEY, Claim
+from tested_results.claims import METADATA_KEY, Claim
 from tools import book, notebooks
 
 NONE = 'no C++ compiler that torch.compile can use'

@@ -1,14 +1,15 @@
 """The card of a result: what it says, and which hints a recorded condition gives."""
 
+import importlib
 from dataclasses import replace
 
 import bs4
 import pytest
 
-from d2l_local import claims, conditions
-from d2l_local.claims import Claim
 from hardware_lab import devices, memory  # noqa: F401  (their conditions are known then)
-from tools import cards, ledgers
+from tested_results import claims, conditions
+from tested_results.claims import Claim
+from tools import cards, ledger
 
 WHERE = {'processor': 'Some Processor', 'cores': 2, 'gpus': [], 'system': 'Linux x86_64',
          'vectors': 'AVX2', 'virtual': False}
@@ -68,6 +69,7 @@ def test_what_to_do_about_what_is_missing(lacked):
 
 
 def test_every_remedy_is_for_a_condition():
+    importlib.import_module('local_cluster.links')      # which registers its own
     assert set(cards.REMEDIES) <= {*conditions.known, claims.NOISE, claims.DISTURBED}
 
 
@@ -85,16 +87,16 @@ def test_what_could_not_be_measured_and_has_no_bound_says_why():
     assert said[-1] == cards.REMEDIES['a GPU'] and '–' in cards.box(lost, True, [], '#said-a-b')
 
 
-def ledger(runs, where=OTHER, **more):
-    c = {**ledgers.entry(result(**more)), 'runs': runs}
+def ledger_of(runs, where=OTHER, **more):
+    c = {**ledger.entry(result(**more)), 'runs': runs}
     c['verdicts'] = [c['verdict']] * len(runs)
-    return ledgers.Ledger('one', where, {'a-b': c})
+    return ledger.Ledger('one', where, {'a-b': c})
 
 
 def test_the_lines_of_a_card():
     c = result('fails', parts={'eager': 120e-6, 'with_graph': 30e-6}, values=310, windows=9, set_aside=1,
                needs=('links', 'two free cores'))
-    machines = [ledger([4.0]), ledger([4.0, 4.2], {**WHERE, 'memory_gib': 8}, verdict='fails')]
+    machines = [ledger_of([4.0]), ledger_of([4.0, 4.2], {**WHERE, 'memory_gib': 8}, verdict='fails')]
     said = cards.lines(c, True, machines)
     assert said[:3] == ['eager ÷ with graph = 4.00× (3.50–4.50)', '✗ above 3×: fails',
                         'times: eager 120 µs, with graph 30 µs']
@@ -112,15 +114,15 @@ def test_the_interval_between_runs_ends_where_a_value_is_impossible():
                                      ('%', {'most': 1.0}, 0.95, '–100%'),
                                      ('up or down', {'least': 1.0}, 1.05, ': 1 up or down–')):
         c = result(kind='figure', unit=unit, value=value, low=0.9 * value, high=1.1 * value, **ends)
-        led = ledgers.Ledger('one', where, {'a-b': {**ledgers.entry(c), 'runs': [value, 0.8 * value]}})
+        led = ledger.Ledger('one', where, {'a-b': {**ledger.entry(c), 'runs': [value, 0.8 * value]}})
         said = cards.between(c, [led])
         assert shown in said and said.startswith('2 runs of such a machine: ')
         assert '1.04' not in c.figure and '(0.945' not in c.figure
 
 
 @pytest.mark.parametrize('led', [
-    ledger([4.0]), ledger([4.0, 4.1], {**WHERE, 'memory_gib': 8}, verdict='not testable here'),
-    ledgers.Ledger('one', {**WHERE, 'memory_gib': 8}, {}), ledger([4.0, 4.2])])
+    ledger_of([4.0]), ledger_of([4.0, 4.1], {**WHERE, 'memory_gib': 8}, verdict='not testable here'),
+    ledger.Ledger('one', {**WHERE, 'memory_gib': 8}, {}), ledger_of([4.0, 4.2])])
 def test_one_run_or_another_machine_has_no_interval_between_runs(led):
     assert cards.between(result(), [led]) == ''
 

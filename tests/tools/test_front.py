@@ -232,7 +232,7 @@ def test_a_refresh_changes_only_what_changed(planted):
 
 
 CLAIM = """from pathlib import Path
-from d2l_local.claims import claim
+from tested_results.claims import claim
 c = claim('a-b', 'A sentence.', [float(Path('truth').read_text())] * 7, above=2)"""
 
 

@@ -18,8 +18,9 @@ def topic(tmp_path, monkeypatch):
     for name in notebooks.SETTINGS:
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / 'chapters' / 'one'
-    files = {tmp_path / 'd2l_local': ('__init__.py', 'a.py', 'digits.npz', 'processes/b.py'),
-             folder: ('own.py', 'checks.py', 'index.md', 'trace.json', 'lab/__init__.py',
+    files = {tmp_path / 'd2l_local': ('__init__.py', 'a.py', 'digits.npz'),
+             tmp_path / 'packages' / 'one': ('pyproject.toml', 'one/b.py'),
+             folder: ('own.py', 'checkers.py', 'index.md', 'trace.json', 'lab/__init__.py',
                       'lab/below/c.py', 'lab/weights.pt', 'figures/draw.py', 'lab/__pycache__/c.pyc')}
     for place, names in files.items():
         for name in names:
@@ -37,7 +38,7 @@ def key(topic, code='import lab', name='one_pytorch'):
 @pytest.mark.parametrize(('file', 'text', 'same'), [
     ('d2l_local/a.py', 'x = 2', False),
     ('d2l_local/a.py', 'x = (\n    1)    # one', True),
-    ('d2l_local/processes/b.py', 'x = 2', False),
+    ('packages/one/one/b.py', 'x = 2', False),
     ('d2l_local/digits.npz', 'x  = 1', False),
     ('d2l_local/new.py', 'x = 1', False),
     ('chapters/one/own.py', 'x = 2', False),
@@ -46,7 +47,7 @@ def key(topic, code='import lab', name='one_pytorch'):
     ('chapters/one/lab/__pycache__/c.pyc', 'x = 2', True),
     ('chapters/one/trace.json', 'x = 2', True),         # a run may write such files beside the notebook
     ('chapters/one/index.md', 'x = 2', True),
-    ('chapters/one/checks.py', 'x = 2', True),
+    ('chapters/one/checkers.py', 'x = 2', True),
     ('chapters/one/figures/draw.py', 'x = 2', True)])
 def test_a_run_depends_on_modules_and_their_data(topic, file, text, same):
     before = key(topic)
@@ -68,7 +69,7 @@ def test_a_run_depends_on_the_settings(topic, monkeypatch, name):
 
 
 def test_every_variable_that_the_helpers_read_is_a_setting_or_changes_nothing():
-    modules = [p for folder in ('d2l_local', 'chapters') for p in (ROOT / folder).rglob('*.py')]
+    modules = [p for folder in ('d2l_local', 'packages', 'chapters') for p in (ROOT / folder).rglob('*.py')]
     read = {v for p in modules for v in re.findall(r'\bD2L_[A-Z]+', p.read_text())}
     assert read - INERT == set(notebooks.SETTINGS)
 
@@ -84,6 +85,6 @@ def test_a_run_depends_on_its_framework_and_not_on_the_other(topic, monkeypatch)
 def test_the_files_of_the_book():
     found = {f.relative_to(ROOT).as_posix()
              for f in notebooks.helpers(ROOT / 'chapters/transformer/serving_pytorch.ipynb')}
-    assert {'d2l_local/digits.npz', 'd2l_local/processes/links.py',
+    assert {'d2l_local/digits.npz', 'packages/local_cluster/local_cluster/links.py',
             'chapters/transformer/small_gpt/gpt.pt', 'chapters/transformer/small_gpt/model.py'} <= found
-    assert not [f for f in found if 'hardware' in f or 'figures' in f or f.endswith('checks.py')]
+    assert not [f for f in found if 'hardware' in f or 'figures' in f or f.endswith('/checkers.py')]

@@ -8,9 +8,9 @@ import bs4
 import nbformat
 import pytest
 
-from d2l_local import predictions
-from d2l_local.claims import METADATA_KEY, Claim
-from tools import cards, exercises, ledger, notebooks, pages, terms, text
+from tested_results import predictions
+from tested_results.claims import METADATA_KEY, Claim
+from tools import cards, exercises, ledger_page, notebooks, pages, terms, text
 from tools.notebooks import ROOT
 from tools.theme import formulas
 
@@ -55,7 +55,7 @@ def test_a_question_gets_the_figure_that_answers_it(value):
         predictions.METADATA_KEY: {'id': 'a-b', 'question': 'How "many" <b>?'}})
     nb = nbformat.v4.new_notebook(cells=[cell('', asked, PRINTED)])
     c = Claim('a-b', 'count', 'holds', '"times"', above=2, value=value, where=HERE, machine='m')
-    row, = pages.ask(nb, 'chapters/one/page', {'a-b': ledger.Entry(c, 'chapters/one/page', True)})
+    row, = pages.ask(nb, 'chapters/one/page', {'a-b': ledger_page.Entry(c, 'chapters/one/page', True)})
     page = asked.data['text/html']
     assert 'How &quot;many&quot; &lt;b&gt;?' in page and 'id="ask-a-b" data-claim="a-b"' in page
     more = (' data-value="5.0" data-figure="5 &quot;times&quot;" data-unit="&quot;times&quot;" '
@@ -89,7 +89,7 @@ NUMBER = Claim('a-n', 'count', 'holds', 'graphs', above=2.0, value=15329.0, wher
 TIMES = Claim('a-b', 'ratio', 'holds', '×', above=3.0, value=6.02, low=5.7, high=6.3,
               names=('slow', 'fast'), parts={'slow': 120.4e-6, 'fast': 20e-6}, where=HERE, machine='m')
 OLD = Claim('a-o', 'fact', 'fails', sentence='So & so.', where=HERE, machine='m')
-ENTRIES = {c.id: ledger.Entry(c, 'chapters/a/page', True) for c in (NUMBER, TIMES, OLD)}
+ENTRIES = {c.id: ledger_page.Entry(c, 'chapters/a/page', True) for c in (NUMBER, TIMES, OLD)}
 
 
 def quoted(source, page='chapters/b/other', said=None, asked=None, machines=()):

@@ -6,8 +6,8 @@ import random
 import nbformat
 import pytest
 
-from d2l_local.claims import Claim
-from tools import ledgers, notebooks, quoting, text
+from tested_results.claims import Claim
+from tools import ledger, notebooks, quoting, text
 from tools.quoting import Misfit, rendered
 
 
@@ -244,7 +244,7 @@ def test_update_leaves_the_outputs_alone(book):
 
 def test_the_stored_results_stand_in_the_text():
     """Nothing would change if the numbers of the stored run were put in again."""
-    stored = {c.id: c for p in notebooks.notebooks() for c in ledgers.claims_of(notebooks.read(p))}
+    stored = {c.id: c for p in notebooks.notebooks() for c in ledger.claims_of(notebooks.read(p))}
     assert quoting.problems(stored) == []
     for link in (ln for p in text.pages() for ln in text.links(p) if not ln.old):
         once = rendered(link.words, stored[link.id], link.part)

@@ -1,7 +1,7 @@
-"""The figures of this topic: python -m tools.drawing asynchrony"""
+"""The figures of this topic: python -m tools.figures asynchrony"""
 
 from d2l_local import plotting
-from d2l_local.timing import Event
+from tested_results.traces import Event
 
 
 def front_ends():

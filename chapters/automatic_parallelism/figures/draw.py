@@ -1,7 +1,7 @@
-"""The figures of this topic: python -m tools.drawing automatic_parallelism"""
+"""The figures of this topic: python -m tools.figures automatic_parallelism"""
 
 from d2l_local import plotting
-from d2l_local.timing import Event
+from tested_results.traces import Event
 
 
 def perceptron():

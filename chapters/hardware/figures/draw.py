@@ -1,8 +1,8 @@
-"""The figures of this topic: python -m tools.drawing hardware"""
+"""The figures of this topic: python -m tools.figures hardware"""
 
 from matplotlib.patches import Rectangle
 
-from tools.drawing import BLUE, GREY, LIGHT, ORANGE, WARM, arrow, box, canvas, write
+from tools.figures import BLUE, GREY, LIGHT, ORANGE, WARM, arrow, box, canvas, write
 
 
 def link(ax, start, end, text='', style='<|-|>', side='left', size=8.5, colour=GREY):

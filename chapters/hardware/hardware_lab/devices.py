@@ -18,9 +18,9 @@ from typing import Any
 
 import psutil
 
-from d2l_local.conditions import condition
-from d2l_local.timing import Time, figure, sample
 from hardware_lab import MIB, NotHere, or_reason
+from tested_results.conditions import condition
+from tested_results.timing import Time, figure, sample
 
 DISK_BYTES = 128 * MIB       # what the disk test writes, at most twice
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from d2l_local import plotting
-from d2l_local.timing import Time, show_seconds
 from hardware_lab import KIB, MIB
+from tested_results.timing import Time, show_seconds
 
 BLUE = plotting.COLOURS[0]
 TEXTBOOK = {'L1': 1.5e-9, 'L2': 5e-9, 'L3': 16e-9, 'memory': 75e-9}

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from d2l_local.conditions import condition
-from d2l_local.timing import Time, sample
 from hardware_lab import KIB, MIB, NotHere, ladder, or_reason
 from hardware_lab.devices import per_call
 from hardware_lab.figures import Row
+from tested_results.conditions import condition
+from tested_results.timing import Time, sample
 
 # One thread follows indices in random order, as on the CPU; LINKS of them in what its block shares.
 LINE, LINKS = 128, 4096      # bytes of a cache line of NVIDIA's GPUs

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from d2l_local import machine
-from d2l_local.timing import Time
 from hardware_lab import KIB, MIB, NotHere, core, devices, memory, or_reason
 from hardware_lab.devices import per_call
 from hardware_lab.figures import Row
+from tested_results import machine
+from tested_results.timing import Time
 
 NS, US, MS = 1e-9, 1e-6, 1e-3
 OTHER = 'not on this machine'

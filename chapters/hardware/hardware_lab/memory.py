@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from d2l_local import machine
-from d2l_local.conditions import condition
-from d2l_local.timing import Time, sample
 from hardware_lab import KIB, MIB, NotHere, kernels
+from tested_results import machine
+from tested_results.conditions import condition
+from tested_results.timing import Time, sample
 
 
 def reported_caches() -> dict[str, int]:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from d2l_local import machine, plotting
-from d2l_local.timing import _round
+from d2l_local import plotting
 from hardware_lab import MIB, kernels
 from hardware_lab.figures import Table
 from hardware_lab.memory import reported_caches
+from tested_results import machine
+from tested_results.timing import _round
 
 AT_PEAK = 2 ** 28            # multiply-adds of one look at the peak: some milliseconds
 

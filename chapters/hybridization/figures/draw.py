@@ -1,4 +1,4 @@
-"""The figures of this topic: python -m tools.drawing hybridization
+"""The figures of this topic: python -m tools.figures hybridization
 
 They are drawn from what the frameworks really export. Where a framework is absent, its
 figure is left as it is.

@@ -1,4 +1,4 @@
-"""The figures of this topic: python -m tools.drawing measuring"""
+"""The figures of this topic: python -m tools.figures measuring"""
 
 from matplotlib import pyplot as plt
 

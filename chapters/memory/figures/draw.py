@@ -1,4 +1,4 @@
-"""The figures of this topic: python -m tools.drawing memory"""
+"""The figures of this topic: python -m tools.figures memory"""
 
 import numpy as np
 from matplotlib import pyplot as plt

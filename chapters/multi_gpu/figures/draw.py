@@ -1,12 +1,12 @@
-"""The figures of this topic, and the table of its first page: python -m tools.drawing multi_gpu"""
+"""The figures of this topic, and the table of its first page: python -m tools.figures multi_gpu"""
 
 from dataclasses import dataclass
 
 from matplotlib.patches import Rectangle
 
 from d2l_local import plotting
-from d2l_local.timing import Event
-from tools.drawing import (
+from tested_results.traces import Event
+from tools.figures import (
     BLUE,
     GREEN,
     GREY,

@@ -1,4 +1,4 @@
-"""The figures of this topic: python -m tools.drawing parameter_servers"""
+"""The figures of this topic: python -m tools.figures parameter_servers"""
 
 import math
 from collections import Counter
@@ -6,9 +6,9 @@ from collections import Counter
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from d2l_local import plotting
-from d2l_local.timing import Event
-from tools import drawing
-from tools.drawing import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, canvas, write
+from tested_results.traces import Event
+from tools import figures
+from tools.figures import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, canvas, write
 
 EXAMPLE = {'size': 160e6, 'gpu': 16e9, 'cpu': 16e9}     # bytes, bytes per second
 
@@ -100,18 +100,18 @@ def work(durations: list[float], steps: int, bound: float) -> list[list[tuple[fl
 
 def box(ax, x, y, text='', fill=LIGHT, edge=BLUE, width=0.42, height=0.36, size=9):
     """A rounded box around (x, y)."""
-    drawing.box(ax, x - width / 2, y - height / 2, width, height, text, fill, edge, size)
+    figures.box(ax, x - width / 2, y - height / 2, width, height, text, fill, edge, size)
 
 
 def line(ax, start, end, colour=GREY, width=1.5, style='-|>', near=0.0, where=1):
     """A line with arrow heads; it leaves ``near`` free at both ends."""
-    drawing.arrow(ax, start, end, style, colour, width, near=near, zorder=where)
+    figures.arrow(ax, start, end, style, colour, width, near=near, zorder=where)
 
 
 def strategies():
     """Four GPUs at a switch, three places to add up; the busiest link in another colour."""
     ax = canvas(5.4, 3.0)
-    times = drawing.load('parameter_servers', 'live').aggregation(4, **EXAMPLE)
+    times = figures.load('parameter_servers', 'live').aggregation(4, **EXAMPLE)
     labels = (('on one GPU', 'one', '3 arrays in,\n3 arrays out'),
               ('on the CPU', 'host', '4 arrays in,\n4 arrays out'),
               ('in shares', 'shares', '3 quarters in,\n3 quarters out'))

@@ -1,4 +1,4 @@
-"""The figures of this topic: python -m tools.drawing splitting"""
+"""The figures of this topic: python -m tools.figures splitting"""
 
 from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle

@@ -1,4 +1,4 @@
-"""The figures of this topic: python -m tools.drawing transformer"""
+"""The figures of this topic: python -m tools.figures transformer"""
 
 from matplotlib import pyplot as plt
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from d2l_local import checkers
+from answer_checks import definitions
 from tests.book.answers import stored
 
 PYTORCH = 'asynchrony/asynchrony_solutions_pytorch.ipynb'
@@ -138,7 +138,7 @@ def remembering(index):
     """The stored device; "this notebook" is the checker here."""
     solution = stored(PYTORCH, 'line', 'calling_line', 'Remembering')
     theirs = next(one.test for (label, _),
-                  one in checkers.load().items() if label == 'asy-ex-late-error')
+                  one in definitions.load().items() if label == 'asy-ex-late-error')
     solution['globals'] = lambda: theirs.__globals__
     return solution['Remembering'](index)
 

@@ -1,0 +1,152 @@
+"""The checkers of the exercises on multi-GPU training."""
+
+import numpy as np
+
+from answer_checks.definitions import Part, exercise, need, numbers, text
+
+GRADIENTS = 4 * 11.2e6
+numbers('mg-ex-w-bytes',
+        sent=Part(2 / 2 * GRADIENTS, 'bytes that each of two devices sends in a step',
+                  'Half of the sums is formed here and sent, and half of the gradients goes there.',
+                  'How many bytes has a parameter?'),
+        ms=Part(GRADIENTS / 10e9 * 1e3, 'ms at 10 GB/s', 'Bytes divided by the rate.', 'Mind the ms.'))
+
+numbers('mg-ex-w-scale',
+        factor=Part(4, 'times as far as it should go, in each step',
+                    'What is added up, over how many devices?',
+                    'The sum has as many terms as examples.'),
+        divide=Part(4 * 64, 'what to divide by', 'The mean is over all examples.', 'Of all devices.'),
+        told=Part(False, 'True or False: some message tells you', 'Is anything wrong for the program?',
+                  'A large step is a step.'))
+
+EQUAL = 'Would one device with the whole batch have computed the same?'
+numbers('mg-ex-w-equal', **{
+    name: Part(right, f"'yes', 'no' or 'rounding': does {what} break it?", EQUAL, hint)
+    for name, right, what, hint in (
+        ('dropout', 'yes', 'dropout', 'Which numbers does each device draw?'),
+        ('batchnorm', 'yes', 'batch norm', 'Of which examples does it take the mean?'),
+        ('order', 'rounding', 'the order of additions', 'Are the sums other sums?'))})
+
+numbers('mg-ex-w-pays',
+        visible=Part(44.7e6 / 0.05 / 1e9, 'GB/s at least, if nothing overlaps',
+                     'How long may the exchange take, so that both together are below 100 ms?',
+                     'Divide the bytes by that time.'),
+        hidden=Part(44.7e6 / 5 / 0.05 / 1e9, 'GB/s, if all but the last fifth is hidden',
+                    'Only what is visible takes time.', 'How many bytes are visible?'))
+
+DEVICES = 2, 4, 8, 100
+numbers('mg-ex-w-ring',
+        sent=Part([2 * (k - 1) / k for k in DEVICES],
+                  'what each of k = 2, 4, 8, 100 sends, in n: a list',
+                  'Twice round, but not to oneself.', 'Each message is a share of the array.'),
+        messages=Part([2 * (k - 1) for k in DEVICES], 'messages in a row for k = 2, 4, 8, 100: a list',
+                      'How often is a share handed on until all have its sum?', 'And once more round.'))
+
+
+@exercise('mg-ex-allreduce', '''def all_reduce(gradients):
+    """The sum of arrays of equal length, one of each device; every device adds up an equal share.
+
+    Returned: a list with the sum for each device, and the additions that the busiest device makes.
+    """''')
+def all_reduce(all_reduce) -> None:
+    """The sum on each device, for any length; and no device with more than its share of additions."""
+    draw = np.random.default_rng(0)
+    for k, n in ((2, 10), (4, 12), (4, 10), (3, 7)):
+        given = [draw.normal(size=n) for _ in range(k)]
+        copies = [g.copy() for g in given]
+        sums, busiest = all_reduce(copies)
+        need(len(sums) == k, 'a sum for each device', f'{len(sums)} sums for {k} devices.',
+             'All devices get the whole of it.')
+        need(all(np.shape(s) == (n,) and np.allclose(s, sum(given)) for s in sums), 'the sum',
+             f'For {k} devices and {n} numbers, a device has something else.',
+             'What becomes of the rest, where the shares are not equal?')
+        need(busiest == -(-n // k) * (k - 1), 'equal shares of the additions',
+             f'With {k} devices and {n} numbers, the busiest makes {busiest} additions.',
+             'How long is the longest share, and how many arrays are added there?')
+
+
+@exercise('mg-ex-accuracy', '''def shares(n, k):
+    """What each of k devices predicts of n examples: a list of k pairs (begin, end)."""''')
+def accuracy(shares) -> None:
+    """Every example exactly once, in k shares, of which none is longer than another by more than one."""
+    for n, k in ((8, 2), (297, 4), (10, 3), (5, 5), (2, 4)):
+        found = [tuple(pair) for pair in shares(n, k)]
+        need(len(found) == k, 'a share for each device', f'{len(found)} shares for {k} devices.',
+             'One that is empty is a share too.')
+        seen = [i for begin, end in found for i in range(begin, end)]
+        need(sorted(seen) == list(range(n)), 'every example exactly once',
+             f'Of {n} examples on {k} devices, {len(set(seen))} are predicted, {len(seen)} in all.',
+             'What happens to the rest of the division?')
+        lengths = [end - begin for begin, end in found]
+        need(max(lengths) - min(lengths) <= 1, 'equal shares',
+             f'{n} examples on {k} devices: {lengths}.',
+             'The slowest sets the pace: deal the rest out.')
+
+
+@exercise('mg-ex-uneven', '''def split(batch, speeds):
+    """The examples for each device, so that the step is shortest. speeds: examples a second."""''')
+def uneven(split) -> None:
+    """All examples, in whole numbers, and a step about as short as the best split's."""
+    for batch, speeds in ((64, [1, 1]), (60, [3, 1]), (100, [7, 2, 1]), (10, [1, 1, 1]), (64, [100, 1])):
+        found = list(split(batch, list(speeds)))
+        need(len(found) == len(speeds) and all(isinstance(n,
+                                                          int | np.integer) and n >= 0 for n in found),
+             'whole numbers', f'{found} for {len(speeds)} devices.', 'Examples cannot be cut.')
+        need(sum(found) == batch, 'the whole batch', f'{found} has {sum(found)} examples, not {batch}.',
+             'Give the rest of the rounding to somebody.')
+        deal = [0] * len(speeds)        # one example after the other to who would end first with it
+        for _ in range(batch):
+            deal[min(range(len(speeds)), key=lambda i: (deal[i] + 1) / speeds[i])] += 1
+        took, best = (max(n / s for n, s in zip(c, speeds, strict=True)) for c in (found, deal))
+        need(took < 1.15 * best, 'the shortest step',
+             f'For speeds {speeds}, {found} takes {took:.3g} s, where {best:.3g} s is possible.',
+             'Who is quicker should not wait. What is equal for all devices in the best split?')
+
+
+numbers('mg-ex-pt-accumulate',
+        without=Part(4, 'times the bytes of one exchange, without no_sync', 'When does DDP send?',
+                     'How many backward passes are there?'),
+        within=Part(1, 'times the bytes of one exchange, with no_sync for all pieces but the last',
+                    'What is sent is what has been added up.', 'Which pass may send?'))
+
+
+@exercise('mg-ex-pt-syncbn', '''def combine(parts):
+    """Mean and variance (correction 0) of a batch, from (examples, mean, variance) of ranks."""''')
+def syncbn(combine) -> None:
+    """Those of the whole batch, for equal ranks, unequal ones, and ranks whose means differ."""
+    draw = np.random.default_rng(0)
+    for sizes, shift, what in (([8, 8], 0, 'equal ranks'), ([8, 8], 5, 'ranks with different means'),
+                               ([30, 2, 5], 3, 'ranks of different size')):
+        x = [draw.normal(size=n) + shift * i for i, n in enumerate(sizes)]
+        mean, var = combine([(len(a), a.mean(), a.var()) for a in x])
+        whole = np.concatenate(x)
+        need(abs(mean - whole.mean()) < 1e-9, f'the mean, for {what}', f'{mean:.4f} is another.',
+             'A rank counts as much as it has examples.')
+        need(abs(var - whole.var()) < 1e-9, f'the variance, for {what}', f'{var:.4f} is another.',
+             'Mean of the squares, less square of the mean: what are the squares of a rank?')
+
+text('mg-ex-batch',
+     'With k times the batch an epoch has a k-th of the updates, and k times the rate makes up for it.',
+     'Equal losses lie along the diagonals of the table of batch sizes and rates.',
+     'The line ends where the rate alone is too large, for any batch.')
+text('mg-ex-barrier',
+     'The parameters do not change: a queue keeps its order.',
+     'Without any wait, as many steps are in flight as were issued, and each holds its batch.',
+     'A mark of each step is kept, and the one before the last is waited for.',
+     'The second step helps where Python itself waits, for data for instance; a third finds no gap '
+     'to fill.')
+text('mg-ex-concise-batch',
+     'One thing is changed at a time, and settings are compared after the same number of examples.',
+     'The predictions are written down before each run, and the score is kept.',
+     'A large batch also means fewer updates of the running statistics of batch norm.')
+text('mg-ex-concise-resnet',
+     'The batch is the same for 1, 2 and 4, and the comparison is one device that may use all cores.',
+     'Devices that share cores gain nothing beyond the number of cores.',
+     'For sixteen GPUs, both answers: the same batch, and sixteen times the batch.',
+     'Two things that the cost model leaves out are named, such as loading, or a slow device.')
+text('mg-ex-pt-buckets',
+     'Share of overlap and time of a step are given for each size, for both networks.',
+     'Small buckets hide more of the exchange, and each message has a fixed price.',
+     'One bucket pays that price once, and hides nothing: it is full when the backward pass is over.',
+     'For many tiny layers small buckets are the worse end; for a few large ones it is one bucket '
+     'for all.')

@@ -1,0 +1,13 @@
+"""Results of measurements, each with its interval and, where there is a bound, with the outcome of the test.
+
+:func:`compare` times two variants in turn, :func:`estimate` repeats a measurement, :func:`count` takes a
+number that no clock gave, and :func:`verify` something that is so or not. The module ``timing`` has clocks,
+ratios and intervals, ``conditions`` what a result needs of a machine, ``machine`` what this one is,
+``predictions`` guesses made before, and ``traces`` what ran when.
+"""
+
+from tested_results.claims import Claim, compare, count, estimate, verify
+from tested_results.predictions import predict
+from tested_results.timing import Timer, measured, ratio
+
+__all__ = ['Claim', 'Timer', 'compare', 'count', 'estimate', 'measured', 'predict', 'ratio', 'verify']

@@ -1,0 +1,474 @@
+"""Results: what a page's text quotes, measured on this machine, with or without a bound to test.
+
+Four calls make one: :func:`compare` (two variants), :func:`estimate` (a repeated measurement),
+:func:`count` (a number that no clock gave) and :func:`verify` (something that is so, or not). Each
+displays the result and returns it; none raises because a bound is missed. The text links to a result
+by its id, and the ledger takes the sentence from there. :func:`claim` is the older form of all four,
+in which the sentence stands in the cell. Knows no framework.
+"""
+
+import html
+import math
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tested_results import conditions, machine, predictions, timing
+
+METADATA_KEY = 'd2l_claim'     # where an output carries its result as data
+VERDICTS = ('holds', 'fails', 'undecided', 'not testable here')
+MEASURED = 'measured'          # in the place of a verdict: a result without a bound
+MARKS = {'holds': '✓', 'fails': '✗', 'undecided': '?', 'not testable here': '–'}
+COLOURS = {'holds': '#2e7d32', 'fails': '#c62828', 'undecided': '#9a5b00',
+           'not testable here': '#616161', MEASURED: '#1f5fa8'}
+# What a result is: two times in pairs; a figure, repeatedly; a number that no clock gave; a fact.
+KINDS = ('ratio', 'figure', 'count', 'fact')
+CLOCKED = re.compile(r'\b(ns|µs|us|ms|s|seconds?|minutes?|faster|slower|sooner|longer|as (long|fast)|'
+                     r'of (the|its) (time|peak)|bytes/s|GB/s|[GT]FLOP/s|per second)\b', re.IGNORECASE)
+# What cannot be: a share of the time above one, a factor "up or down" below one.
+SHARE, UP_OR_DOWN = re.compile(r'^%$|^of (the|its|their) time$'), re.compile(r'up or down')
+# What an undecided result lacked: a machine that others leave alone, where others were seen to take
+# part of it meanwhile; else quiet, which nobody measures.
+NOISE, DISTURBED = 'quiet', 'free cores'
+LIST = 10                      # measurements, at least, that `estimate` takes as a list
+_seen: dict[str, tuple] = {}
+_since = [conditions.taken()]  # what others took since the last result; here, since this was imported
+
+
+def show(value: float, unit: str) -> str:
+    """A value with its unit: ``6.02×``, ``12.3 µs``, ``45.0%``, ``39.2 GB/s``, ``12 graphs``."""
+    if unit == 's':
+        return timing.show_seconds(value)
+    if unit == '%':
+        return f'{timing.show_figure(100 * value)}%'
+    whole = 100 <= abs(value) < 1e15 and value == round(value)
+    number = f'{value:,.0f}' if whole else timing.show_figure(value)
+    return f'{number}{"" if unit in ("×", "") else " "}{unit.strip()}'
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A result, as data: what was measured, what was tested, and where.
+
+    Attributes:
+        kind: one of :data:`KINDS`.
+        verdict: one of :data:`VERDICTS`, or :data:`MEASURED` where there is no bound.
+        unit: of ``value``, ``low``, ``high`` and the bound; ``'×'`` for a ratio, ``'s'`` for seconds,
+            ``'%'`` for a share between 0 and 1.
+        above, below: the bound; at most one of them.
+        least, most: values that are possible at all.
+        names, parts: of a comparison, the two variants, and the seconds that a call of each takes.
+        reason: why there is no verdict, and ``lacked`` which condition did not hold.
+        passing: the reason may pass: this machine can test it when quiet.
+        sentence: of the older form; for the others the page that links to the result has it.
+        values, windows, set_aside: measurements that count, the windows of time they were taken in,
+            and the windows that did not count.
+        cores: how many this program kept busy meanwhile; ``others``: how many others took.
+        where: what kind of machine it is, see :func:`tested_results.machine.kind`.
+    """
+
+    id: str
+    kind: str
+    verdict: str
+    unit: str = ''
+    above: float | None = None
+    below: float | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    least: float | None = None
+    most: float | None = None
+    names: tuple[str, ...] = ()
+    parts: dict[str, float] = field(default_factory=dict)
+    sentence: str = ''
+    reason: str = ''
+    lacked: str = ''
+    passing: bool = False
+    needs: tuple[str, ...] = ()
+    values: int = 0
+    windows: int = 0
+    set_aside: int = 0
+    cores: float = 0.0
+    others: float = 0.0
+    seconds: float = 0.0
+    where: dict[str, Any] = field(default_factory=machine.kind)
+    machine: str = field(default_factory=machine.describe)
+
+    @classmethod
+    def of(cls, data: dict) -> 'Claim':
+        """The result that :meth:`data` was made of."""
+        return cls(**{**data, 'names': tuple(data['names']), 'needs': tuple(data['needs'])})
+
+    def data(self) -> dict:
+        """All fields, for a notebook's metadata and for JSON."""
+        return asdict(self)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether something is tested."""
+        return self.kind == 'fact' or self.above is not None or self.below is not None
+
+    @property
+    def timed(self) -> bool:
+        """Whether a clock or repeated measurements decide it, so that it has an interval."""
+        return self.kind in ('ratio', 'figure')
+
+    @property
+    def decided(self) -> bool:
+        return self.verdict in ('holds', 'fails')
+
+    @property
+    def bound(self) -> str:
+        """What was tested, as text: ``above 3×``."""
+        if self.kind == 'fact' or not self.bounded:
+            return 'exactly so' if self.kind == 'fact' else ''
+        limit, word = (self.below, 'below') if self.above is None else (self.above, 'above')
+        if self._share:
+            return f'{word} {100 * limit:g}%'
+        return f'{word} {limit:g}{"" if self.unit in ("×", "") else " "}{self.unit}'
+
+    @property
+    def _share(self) -> bool:
+        """Whether the unit % means a share between 0 and 1; in the older form it means a percentage."""
+        return self.unit == '%' and not self.sentence
+
+    def clipped(self, x: float) -> float:
+        """A value as it can be: an interval of shares ends at 1."""
+        x = x if self.least is None else max(self.least, x)
+        return x if self.most is None else min(self.most, x)
+
+    @property
+    def figure(self) -> str:
+        """What was measured, with its interval, as text: ``6.02× (5.71–6.33)``."""
+        if self.value is None:
+            return ''
+        unit = self.unit if self.unit != '%' or self._share else ' %'
+        if self.low is None or self.high is None:
+            whole = abs(self.value) < 1e15 and self.value == round(self.value) and not self._share
+            number = f'{self.value:,.0f}' if whole else show(self.value, unit)
+            return f'{number} {self.unit}'.strip() if whole else number
+        ends = [show(self.clipped(x), unit) for x in (self.low, self.high)]
+        if unit not in ('s', '%'):
+            ends = [timing.show_figure(self.clipped(x)) for x in (self.low, self.high)]
+        return f'{show(self.clipped(self.value), unit)} ({"–".join(ends)})'
+
+    @property
+    def label(self) -> str:
+        """What is measured, in the words of the call: ``eager ÷ compiled``."""
+        names = [n.replace('_', ' ') for n in self.names]
+        return ' ÷ '.join(names) if names else self.id
+
+    @property
+    def times(self) -> str:
+        """The two times of a comparison."""
+        return ', '.join(f'{n.replace("_", " ")} {timing.show_seconds(t)}' for n, t in self.parts.items())
+
+    @property
+    def readout(self) -> str:
+        """The first line of the display: ``eager ÷ compiled = 6.02× (5.71–6.33)``."""
+        if self.kind == 'fact' and self.decided:
+            return f'{self.label} = {"true" if self.verdict == "holds" else "false"}'
+        return f'{self.label} = {self.figure or f"{self.verdict}: {self.reason}"}'
+
+    @property
+    def tested(self) -> str:
+        """The outcome of the test in words: ``above 3×: holds``."""
+        if not self.bounded:
+            return ''
+        what = '' if self.kind == 'fact' else f'{self.bound}: '
+        return f'{what}{self.verdict}' + f' ({self.reason})' * bool(self.reason)
+
+    def __str__(self) -> str:
+        if self.sentence:
+            why, bound = f': {self.reason}' if self.reason else '', self.bound
+            for word, sign in (('above', '>'), ('below', '<')):
+                bound = bound.replace(word, sign)
+            return '\n'.join([f'[{self.id}] {self.sentence}', f'{self.kind}, bound: {bound}',
+                              f'verdict: {self.verdict}{why}']
+                             + [f'measured: {self.figure}'] * bool(self.figure))
+        lines = [f'{self.readout}  [{self.id}]']
+        lines += [f'times: {self.times}'] * bool(self.times)
+        lines += [f'tested: {self.tested}'] * (self.bounded and self.kind != 'fact')
+        return '\n'.join(lines)
+
+    def html(self, more: str = '') -> str:
+        """The result as HTML, with ``more`` of it (HTML too) at the end of the small print."""
+        mark = f'{MARKS[self.verdict]} ' if self.verdict in MARKS else ''
+        first = self.sentence or self.readout
+        small = [f'measured {self.figure}' if self.sentence and self.figure else '', self.times,
+                 self.tested, self.evidence]
+        said = ' · '.join(html.escape(x) for x in small if x)
+        return (f'<div class="d2l-claim" id="{self.anchor}" style="border-left:.3rem solid '
+                f'{COLOURS[self.verdict]};padding:.3rem .8rem;margin:.3rem 0">'
+                f'<b>{mark}{html.escape(first)}</b><br>'
+                f'<small>{said} · <code>{self.id}</code>{more}</small></div>')
+
+    @property
+    def anchor(self) -> str:
+        """The id of its box on a page."""
+        return f'claim-{self.id}' if self.sentence else self.id
+
+    @property
+    def evidence(self) -> str:
+        """What the figure rests on: how many measurements, and how many windows did not count."""
+        if not self.values:
+            return ''
+        what = 'pairs' if self.kind == 'ratio' else 'measurements'
+        aside = f', {self.set_aside} of {self.windows + self.set_aside} windows set aside'
+        return f'{self.values} {what}' + aside * bool(self.set_aside)
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
+        return ({'text/plain': str(self), 'text/html': self.html()}, {METADATA_KEY: self.data()})
+
+    def _ipython_display_(self) -> None:
+        """Shown when it was made; a cell that ends with it does not show it twice."""
+
+
+def _show(c: Claim) -> Claim:
+    """Display a result, and how a guess made before compares, in a notebook; print it elsewhere."""
+    guessed = predictions.answer(c.id, c.value)
+    text = f'{c}\n{guessed}' if guessed else str(c)
+    if (ipython := sys.modules.get('IPython')) and ipython.get_ipython():
+        data, metadata = c._repr_mimebundle_()
+        if guessed:
+            data = {'text/plain': text, 'text/html': c.html(f'<br><b>{html.escape(guessed)}</b>')}
+        ipython.display.display(data, metadata=metadata, raw=True)
+    else:
+        print(text)
+    return c
+
+
+def budget(default: float = 6.0) -> float:
+    """Seconds to wait for what a result needs: ``D2L_BUDGET`` where it is set (tests wait longer)."""
+    return timing.seconds_of('D2L_BUDGET', default)
+
+
+# The four calls ----------------------------------------------------------------------------------
+
+def compare(id: str, *, above: float | None = None, below: float | None = None,
+            work: float | tuple[float, float] | None = None, needs: str | Iterable[str] = (),
+            sync: Callable[[], Any] | None = None, clock: str = 'wall', **variants: Callable) -> Claim:
+    """Compare the times of two variants, which are named by keyword, and display their ratio.
+
+    ``compare('hyb-chain', eager=f, compiled=g, above=3)`` shows ``eager ÷ compiled = 6.0× (5.7–6.3)``
+    and the time of a call of each. They run in turn, see :func:`tested_results.timing.ratio`.
+
+    Args:
+        id: letters, digits and dashes; unique in the book; the text links to it.
+        above, below: a bound on the ratio to be tested; none is needed.
+        work: where the variants return different things: how much each does (bytes, examples,
+            products), a number for both or a pair. They return it, or arrays of so many elements.
+        needs: names of conditions (:mod:`tested_results.conditions`).
+        sync: called before each clock stops.
+        clock: ``'wall'``, or ``'thread'`` for the processor time of this thread.
+        variants: two functions without arguments; the first is divided by the second.
+
+    Raises:
+        ValueError: not two variants, a malformed id or bound, an unknown condition.
+        timing.VariantError: a variant raised, or they do not return the same, or not their work.
+    """
+    if len(variants) != 2:
+        raise ValueError(f'compare {id!r} takes two variants by name, such as eager=f, compiled=g, and '
+                         f'got {len(variants)}: {", ".join(variants) or "none"}')
+    for name, f in variants.items():
+        if not callable(f):
+            raise ValueError(f'compare {id!r}: {name} is {f!r}, and must be a function without arguments')
+    how = {'sync': sync, 'clock': clock, 'work': work, 'names': tuple(variants)}
+    return _result(id, 'ratio', tuple(variants.values()), '×', above, below, needs, how)
+
+
+def estimate(id: str, what: Callable[[], float] | Sequence[float], unit: str = '', *,
+             above: float | None = None, below: float | None = None, least: float | None = None,
+             needs: str | Iterable[str] = ()) -> Claim:
+    """Measure something again and again, and display the median with an interval.
+
+    Args:
+        id: as for :func:`compare`.
+        what: called for each measurement; or a list of at least ten measurements, in their order.
+        unit: of what it returns: ``'s'``, ``'GB/s'``, ``'×'``, ``'%'`` for a share between 0 and 1.
+        above, below, needs: as for :func:`compare`.
+        least: no such figure can be smaller, such as 1 for the factor by which a prediction is off.
+
+    Raises:
+        ValueError: fewer than ten measurements, a malformed id or bound, an unknown condition.
+    """
+    if not callable(what) and len(what) < LIST:
+        raise ValueError(f'estimate {id!r} got {len(what)} measurements: an interval needs {LIST}')
+    return _result(id, 'figure', what, unit, above, below, needs, {}, least=least)
+
+
+def count(id: str, number: float, unit: str = '', *, above: float | None = None,
+          below: float | None = None, needs: str | Iterable[str] = ()) -> Claim:
+    """Display a number that no clock gave: graphs, bytes, the difference between two results.
+
+    Args:
+        id: as for :func:`compare`.
+        number: a whole number is the same on every machine, and a check compares it.
+        unit: what is counted.
+        above, below, needs: as for :func:`compare`.
+
+    Raises:
+        ValueError: the unit is one of time, so it needs an interval: see :func:`estimate`.
+    """
+    if CLOCKED.search(unit):
+        raise ValueError(f'count {id!r}: one figure in {unit!r} has no interval; let estimate repeat it')
+    return _result(id, 'count', number, unit, above, below, needs, {})
+
+
+def verify(id: str, so: Any, *, needs: str | Iterable[str] = ()) -> Claim:
+    """Display whether something is so.
+
+    Args:
+        id: as for :func:`compare`.
+        so: True or False, or a function that returns it; it is called twice and must say the same.
+        needs: as for :func:`compare`.
+    """
+    return _result(id, 'fact', so, '', None, None, needs, {})
+
+
+def claim(id: str, sentence: str, what: Any, *, above: float | None = None, below: float | None = None,
+          unit: str = '', needs: str | Iterable[str] = (), **how: Any) -> Claim:
+    """The older form of the four calls above, with the sentence in the cell.
+
+    Args:
+        id, above, below, needs: as for :func:`compare`; what is no fact has exactly one bound.
+        sentence: what the claim says.
+        what: a pair ``(slow, fast)`` of callables, compared by :func:`timing.ratio`, to which further
+            arguments go; a callable that measures a figure, or a list of at least seven measurements;
+            a number that no clock gave; or True or False, or a callable that returns it.
+        unit: of the figure or the count, as it reads behind the number.
+
+    Raises:
+        ValueError, timing.VariantError: as the four calls.
+    """
+    kind = _kind(what, unit)
+    bounded = above is not None or below is not None
+    if kind == 'call':
+        kind = 'figure' if bounded else 'fact'
+    if kind == 'fact' and bounded:
+        raise ValueError('a fact is so or not and takes no bound; a figure takes one')
+    if kind != 'fact' and not bounded:
+        raise ValueError('a claim needs one bound: above=… or below=…')
+    unit = unit or ('times as long' if kind == 'ratio' else '')
+    return _result(id, kind, what, unit, above, below, needs, how, sentence)
+
+
+# What they share ---------------------------------------------------------------------------------
+
+def _kind(what: Any, unit: str) -> str:
+    """Which of the four kinds ``what`` is; ``'call'`` for a callable, which shows when it is called."""
+    if isinstance(what, bool | np.bool_):
+        return 'fact'
+    if callable(what):
+        return 'call'
+    if isinstance(what, tuple) and len(what) == 2 and all(map(callable, what)):
+        return 'ratio'
+    if isinstance(what, Sequence | np.ndarray) and not isinstance(what, str):
+        if len(what) < timing.FEWEST:
+            raise ValueError(f'{len(what)} measurements make no interval: a figure needs at least '
+                             f'{timing.FEWEST}, in the order in which they were taken')
+        return 'figure'
+    if isinstance(what, int | float | np.number):
+        if CLOCKED.search(unit):
+            raise ValueError(f'one figure in {unit!r} has no interval: pass a callable that measures it '
+                             'anew, or a list of measurements, so that the claim can repeat it')
+        return 'count'
+    raise ValueError('a claim measures a pair of variants (slow, fast), a callable or a list for a '
+                     f'figure, a number for a count, or True or False for a fact; not {what!r}')
+
+
+def _check(id: str, about: tuple, above: float | None, below: float | None) -> None:
+    """Raise ValueError for a malformed id, one that is taken, or a bound that is none."""
+    if not re.fullmatch(r'[a-z0-9]+(-[a-z0-9]+)*', id):
+        raise ValueError(f'an id is made of small letters, digits and dashes, not {id!r}')
+    if _seen.setdefault(id, about) != about:
+        raise ValueError(f'the id {id!r} is used twice, for {_seen[id]} and for {about}: give one of '
+                         'them another id (after a change of the cell, restart the kernel)')
+    if above is not None and below is not None:
+        raise ValueError(f'{id!r} has two bounds, and takes one: above=… or below=…')
+    for limit in (above, below):
+        if limit is not None and not (isinstance(limit, int | float) and 0 < limit < math.inf):
+            raise ValueError(f'a bound must be a positive number, not {limit!r}')
+
+
+def _result(id: str, kind: str, what: Any, unit: str, above: float | None, below: float | None,
+            needs: str | Iterable[str], how: dict, sentence: str = '',
+            least: float | None = None) -> Claim:
+    """Measure, test, display and return a result of any kind."""
+    _check(id, (sentence,) if sentence else (kind, unit, *how.get('names', ())), above, below)
+    needed = conditions.named(needs)
+    if any(c.passing for c in needed) and not (kind == 'ratio' or callable(what)):
+        raise ValueError(f'{id!r} needs something that passes, so it must be measured while that '
+                         'holds: pass variants, or a callable that measures it')
+    began, wait = time.perf_counter(), how.setdefault('budget', budget())
+    base = {'id': id, 'kind': kind, 'unit': unit, 'above': above, 'below': below, 'sentence': sentence,
+            'needs': tuple(c.name for c in needed), 'names': how.get('names', ()),
+            'least': 1.0 if UP_OR_DOWN.search(unit) else least,
+            'most': 1.0 if SHARE.match(unit) and not (sentence and unit == '%') else None}
+
+    def done(verdict: str, **more: Any) -> Claim:
+        _since[0] = conditions.taken()
+        return _show(Claim(**{**base, 'seconds': round(time.perf_counter() - began, 2), **more,
+                              'verdict': verdict}))
+
+    if found := conditions.wait_for(needed, wait):
+        c, reason = found
+        return done('not testable here', reason=reason, lacked=c.name, passing=c.passing, seconds=0.0)
+    if kind == 'fact':
+        so = bool(what() if callable(what) else what)
+        if callable(what) and bool(what()) != so:
+            raise ValueError(f'what establishes the fact said {so}, and then {not so}: it is no fact. '
+                             'Make it repeatable, or estimate a figure.')
+        return done('holds' if so else 'fails')
+    if kind == 'count':
+        value = float(what)
+        if math.isnan(value):
+            raise ValueError(f'the count {id!r} is not a number')
+        side = timing.bound_side(value, value, above, below)
+        verdict = 'holds' if side > 0 else 'fails'
+        return done(verdict if above is not None or below is not None else MEASURED, value=value)
+    return done(**_measured(kind, what, needed, above, below, how))
+
+
+def _measured(kind: str, what: Any, needed: list[conditions.Condition], above: float | None,
+              below: float | None, how: dict) -> dict:
+    """The verdict on a ratio or a figure, with its numbers, as fields of a result."""
+    watched = {'above': above, 'below': below, 'watch': lambda: conditions.watch(needed)}
+    # what comes as a list was measured before, after the last result
+    repeated = kind == 'ratio' or callable(what)
+    others = conditions.taken() if repeated else _since[0]
+    began, own = time.perf_counter(), conditions.own_busy()
+    parts: dict[str, float] = {}
+    if kind == 'ratio':
+        f = timing.ratio(*what, **how, **watched)
+        if 'names' in how:
+            parts = dict(zip(how['names'], (f.slow, f.fast), strict=True))
+    elif callable(what):
+        f = timing.repeat(what, **how, **watched)
+    else:
+        values = list(map(float, what))
+        if not all(map(math.isfinite, values)):
+            raise ValueError('one of the measurements is not a finite number')
+        f = timing.Figure(*timing.interval(values), len(values), windows=min(timing.WINDOWS, len(values)))
+    took = others()
+    disturbed = conditions.too_few_left(took, machine.cores())
+    cores = (conditions.own_busy() - own) / (time.perf_counter() - began) if repeated else 0.0
+    passing = [c.name for c in needed if c.passing]
+    more = {'values': f.values, 'windows': f.windows, 'set_aside': f.set_aside, 'cores': round(cores, 2),
+            'others': round(took, 2)}
+    if not math.isfinite(f.low):
+        return {**more, 'verdict': 'not testable here', 'lacked': passing[0] if passing else NOISE,
+                'passing': True, 'reason': f'more than half of the time was disturbed: {f.reason}'}
+    more |= {'value': f.value, 'low': f.low, 'high': f.high, 'parts': parts}
+    if above is None and below is None:
+        return {**more, 'verdict': MEASURED}
+    if side := timing.decided(f.low, f.high, above, below):
+        return {**more, 'verdict': 'holds' if side > 0 else 'fails'}
+    return {**more, 'verdict': 'undecided', 'lacked': DISTURBED if disturbed else NOISE, 'passing': True,
+            'reason': f'the interval is not clear of the bound after {f.values} measurements'
+                      + f' ({disturbed})' * bool(disturbed)}

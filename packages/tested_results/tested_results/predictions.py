@@ -1,0 +1,196 @@
+"""Guesses before measurements: :func:`predict` asks, the claim's result answers. Knows no framework.
+
+    python -m tested_results.predictions [read FILE | erase [ID …]]
+
+prints how well the reader guesses, after reading guesses from a file or erasing some of them, or all.
+They stay in one file on this machine.
+"""
+
+import html
+import json
+import math
+import os
+import re
+import statistics
+import sys
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+METADATA_KEY = 'd2l_predict'     # where an output says that it asks for a guess
+ASK = 'Put a number, or a pair (low, high), in place of the dots, and run this cell.'
+
+
+def file() -> Path | None:
+    """Where guesses are kept: ``D2L_GUESSES``, or beside the chapters; ``off``: nowhere."""
+    named, chapters = os.environ.get('D2L_GUESSES'), Path(__file__).parent.parent / 'chapters'
+    if named == 'off':
+        return None
+    return Path(named) if named else (chapters if chapters.is_dir() else Path.cwd()) / 'guesses.json'
+
+
+def _number(x: Any) -> bool:
+    return isinstance(x, Real) and not isinstance(x, bool) and 0 < x <= sys.float_info.max
+
+
+def _sound(e: Any) -> bool:
+    ends = e.get('low'), e.get('high')
+    return (_number(e['guess']) and (e.get('measured') is None or _number(e['measured']))
+            and (ends == (None, None) or all(map(_number, ends)) and ends[0] < ends[1]))
+
+
+def read(path: Path) -> tuple[dict[str, dict], bool]:
+    """The sound guesses in a file, by claim, and whether there is nothing else in it."""
+    try:
+        found = json.loads(path.read_bytes())['guesses']
+        sound = {id: e for id, e in found.items() if isinstance(e, dict) and 'guess' in e and _sound(e)}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}, False
+    return sound, len(sound) == len(found)
+
+
+def load(path: Path) -> tuple[dict[str, dict], str]:
+    """The reader's guesses, and what to say. A broken file gets another name; its sound guesses stay."""
+    guesses, whole = read(path) if path.exists() else ({}, True)
+    if whole:
+        return guesses, ''
+    names = (path.with_name(f'{path.name}.broken-{n}') for n in range(1, sys.maxsize))
+    path.rename(other := next(p for p in names if not p.exists()))
+    save(path, guesses)
+    return guesses, f'{path.name} was broken and is {other.name} now; {len(guesses)} guesses stay. '
+
+
+def save(path: Path, guesses: dict[str, dict]) -> None:
+    """Write all guesses, whole or not at all."""
+    part = path.with_name(path.name + '.part')
+    part.write_text(json.dumps({'guesses': guesses}, indent=1) + '\n')
+    os.replace(part, path)
+
+
+def _parsed(guess: Any) -> dict:
+    """A guess as an entry of the file; the middle of a pair is that of its logarithms."""
+    pair = isinstance(guess, tuple | list) and len(guess) == 2
+    low, high = guess if pair else (guess, guess)
+    if not (_number(low) and _number(high)) or pair and low >= high:
+        raise ValueError('A guess is a number above zero, or a pair (low, high) of them with the '
+                         f'smaller one first, not {guess!r}.')
+    low, high = float(low), float(high)
+    middle = math.exp((math.log(low) + math.log(high)) / 2) if pair else low
+    return {'guess': middle, 'low': low if pair else None, 'high': high if pair else None,
+            'measured': None}
+
+
+def _unscored(id: str) -> str:
+    """Why no result will answer a guess, as far as the notebooks of this folder tell."""
+    texts = [p.read_text(errors='replace') for p in Path.cwd().glob('*.ipynb')]
+    made = re.compile(rf"\b(claim|compare|estimate|count|verify)\('{re.escape(id)}'")
+    if texts and not any(made.search(t) for t in texts):
+        return f'No notebook in this folder claims {id!r}, so nothing was kept: check the id.'
+    fact = any(re.search(rf'"id": "{re.escape(id)}",\s*"kind": "fact"', t) for t in texts)
+    return f'{id!r} is a fact without a figure, so nothing was kept.' if fact else ''
+
+
+def _show(e: dict) -> str:
+    return f'{e["guess"]:.3g}' + (f' ({e["low"]:.3g}–{e["high"]:.3g})' if e.get('low') else '')
+
+
+def off(e: dict) -> float:
+    """The factor by which a guess is off, up or down: what counts is log(guess ÷ measured)."""
+    factor = e['guess'] / e['measured']
+    return min(1e300, factor if factor >= 1 else e['measured'] / e['guess'])
+
+
+def predict(id: str, question: str, guess: Any = ...) -> None:
+    """Ask for a guess at a claim's figure before it is measured, and keep the first one.
+
+    Args:
+        id: of a claim further down in the notebook that has a figure.
+        question: which figure, with its unit.
+        guess: dots for none; a positive number; or a pair (low, high) that holds the figure, you are 80%
+            sure. Anything else is declined in words: a run of all cells never stops here.
+    """
+    try:
+        said = _ask(str(id), guess)
+    except (OSError, ValueError) as e:
+        said = f'{str(e).rstrip(".")}. Nothing was kept.'
+    if (ipython := sys.modules.get('IPython')) and ipython.get_ipython():
+        page = (f'<div class="d2l-predict" data-claim="{html.escape(str(id))}"><b>Guess first.</b> '
+                f'{html.escape(str(question))}<br><small>{html.escape(said)}</small></div>')
+        ipython.display.display(
+            {'text/plain': f'Guess first. {question}\n{said}', 'text/html': page}, raw=True,
+            metadata={METADATA_KEY: {'id': str(id), 'question': str(question)}})
+    else:
+        print(f'{question}\n{said}')
+
+
+def _ask(id: str, guess: Any) -> str:
+    """Keep a guess, if it is one and the first; returns what to say."""
+    if (path := file()) is None:
+        return ASK
+    new = None if guess is ... else _parsed(guess)
+    guesses, said = load(path)
+    if old := guesses.get(id):
+        same = new is None or all(new[k] == old.get(k) for k in ('guess', 'low', 'high'))
+        return f'{said}Your first guess counts: {_show(old)}.' + (
+            '' if same else f' To guess anew, erase it: python -m tested_results.predictions erase {id}')
+    if why := ASK if new is None else _unscored(id):
+        return said + why
+    save(path, guesses | {id: new | {'topic': Path.cwd().name}})
+    return f'{said}Locked: {_show(new)}.'
+
+
+def answer(id: str, value: float | None) -> str:
+    """What to say beside a claim's result of the guess made before, which it scores; '' without one."""
+    try:
+        guesses = load(path)[0] if (path := file()) else {}
+        if not (e := guesses.get(id)) or value is None or not _number(value):
+            return f'you guessed {_show(e)}; here is no figure to compare it with' if e else ''
+        if e.get('measured') is None:        # the first result counts, as the first guess does
+            save(path, guesses | {id: e | {'measured': float(value)}})
+    except OSError as error:
+        return f'your guesses could not be read or written ({error})'
+    inside = e.get('low') and (' inside' if e['low'] <= value <= e['high'] else ' outside')
+    return f'you guessed {_show(e)}: off by a factor of {off(e | {"measured": value}):.2f}' + (
+        f',{inside} your interval' if inside else '')
+
+
+def table(guesses: dict[str, dict]) -> str:
+    """How good these guesses are, by topic and in all: the columns of the page of guesses."""
+    done = [e for e in guesses.values() if e.get('measured')]
+    rows = [('topic', 'guesses', 'half within', 'within ×2', 'too low', 'intervals')]
+    for topic in [*sorted({str(e.get('topic')) for e in done}), 'all']:
+        mine = [e for e in done if topic in ('all', str(e.get('topic')))]
+        sure = [e['low'] <= e['measured'] <= e['high'] for e in mine if e.get('low')]
+        half = math.exp(statistics.median([math.log(off(e)) for e in mine] or [0]))
+        rows.append((topic.replace('_', ' '), len(mine), f'×{half:.2f}' if mine else '–',
+                     sum(off(e) <= 2 for e in mine), sum(e['guess'] < e['measured'] for e in mine),
+                     f'{sum(sure)} of {len(sure)}'))
+    lines = [f'{row[0]:24}' + ''.join(f'{cell:>13}' for cell in row[1:]) for row in rows]
+    waiting = len(guesses) - len(done)
+    return '\n'.join(lines + [f'without a result yet: {waiting}'] * bool(waiting))
+
+
+def main(what: str = '', *names: str) -> str:
+    """Read guesses from a file, where those already here stay, or erase some; returns what to print."""
+    path = file() or Path('guesses.json')
+    if what not in ('', 'read', 'erase') or what == 'read' and len(names) != 1 or not what and names:
+        return str(__doc__)
+    mine, said = load(path)
+    if what == 'read':
+        new, whole = read(Path(names[0]))
+        said += f'guesses are new: {len(new.keys() - mine)}' + (
+            '' if whole else '; what else is in that file is no guess') + '. '
+        mine = new | mine
+    elif what == 'erase':
+        said += ''.join(f'There is no guess for {id}. ' for id in names if id not in mine)
+        mine = {id: e for id, e in mine.items() if names and id not in names}
+    if what:
+        save(path, mine)
+    return f'{said}{path}\n{table(mine)}'
+
+
+if __name__ == '__main__':
+    try:
+        print(main(*sys.argv[1:]))
+    except OSError as e:
+        sys.exit(f'{e}. Nothing was changed.')

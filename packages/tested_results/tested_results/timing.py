@@ -1,0 +1,616 @@
+"""Clocks, samples, and paired ratios with an interval. Knows no framework.
+
+Times are in seconds unless a name says otherwise. A *sample* is a loop of calls
+that lasts about ``sample`` seconds; what is compared is the time per call.
+``tests/instrument.py`` shows how often its intervals and verdicts are right.
+"""
+
+import contextlib
+import gc
+import math
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+
+def seconds_of(variable: str, default: float) -> float:
+    """Seconds that an environment variable asks for.
+
+    Raises:
+        ValueError: it is set, and not to a positive number.
+    """
+    text = os.environ.get(variable, '')
+    try:
+        seconds = float(text or default)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f'{variable} must be a positive number of seconds, not {text!r}')
+    return seconds
+
+
+CLOCKS = {'wall': time.perf_counter, 'thread': time.thread_time}
+DROPPED = 2            # of twenty windows, so many at each end do not count
+FEWEST = 7             # single measurements that make an interval where each is long: 98.4%
+# Stretches of time, one after the other, whose medians make the interval. Fewer than ten are for tests,
+# which ask whether something broke.
+WINDOWS = max(FEWEST, round(seconds_of('D2L_WINDOWS', 10)))
+SPAN = seconds_of('D2L_SPAN', 4)   # seconds that ten windows last together
+MARGIN = 1.05          # so far beyond the bound the interval must lie: what 5% decides, nobody should
+SAMPLE = 0.0005        # shorter than the slice of time after which a busy neighbour gets the core,
+SYNC_SAMPLE = 0.005    # but long against the filling and draining of a queue that ``sync`` waits for
+WARM = 0.05            # seconds for warming up
+LONGEST = 0.05         # shorter samples are stretched to equal length; longer ones even out
+CLEAN, MOST = 15, 200  # samples of a kernel: so many undisturbed ones, and so many at most
+BLOCKS = 5             # parts of a kernel's samples that give its range
+STEADY = 0.3           # a range wider than this share of the value is not to be trusted
+_order = random.Random()     # its own, so that the reader's random numbers stay as they are
+
+
+class VariantError(RuntimeError):
+    """A variant raised, or the two variants computed different numbers."""
+
+
+class Timer:
+    """Record several running times in seconds (d2l's ``Timer``, on a monotonic clock).
+
+    ``sync``, if given, is called before the clock stops, so that work queued in a back end or on a
+    device is counted.
+    """
+
+    def __init__(self, sync: Callable[[], Any] | None = None) -> None:
+        self.times: list[float] = []
+        self.sync = sync
+        self.start()
+
+    def start(self) -> None:
+        """Start the clock."""
+        self._start = time.perf_counter()
+
+    def stop(self) -> float:
+        """Stop the clock; record and return the seconds since ``start``."""
+        if self.sync:
+            self.sync()
+        self.times.append(time.perf_counter() - self._start)
+        return self.times[-1]
+
+    def avg(self) -> float:
+        """Mean of the recorded times."""
+        return self.sum() / len(self.times)
+
+    def sum(self) -> float:
+        """Sum of the recorded times."""
+        return sum(self.times)
+
+    def cumsum(self) -> list[float]:
+        """Running sum of the recorded times."""
+        return np.cumsum(self.times).tolist()
+
+
+@contextlib.contextmanager
+def Benchmark(description: str = 'Done', sync: Callable[[], Any] | None = None) -> Iterator[None]:
+    """Print the wall-clock time of a ``with`` block (d2l's ``Benchmark``).
+
+    Shows one run. What the book claims is measured with :func:`ratio` instead.
+    """
+    timer = Timer(sync)
+    yield
+    print(f'{description}: {measured(timer.stop(), "s")}')
+
+
+class Accumulator:
+    """Sums over ``n`` variables, in ``data`` (d2l's ``Accumulator``)."""
+
+    def __init__(self, n: int) -> None:
+        self.data = [0.0] * n
+
+    def add(self, *args: float) -> None:
+        """Add one number to each sum."""
+        if len(args) != len(self.data):
+            raise ValueError(f'{len(self.data)} sums need {len(self.data)} numbers, got {len(args)}')
+        self.data = [a + float(b) for a, b in zip(self.data, args, strict=True)]
+
+    def reset(self) -> None:
+        """Set every sum to zero."""
+        self.data = [0.0] * len(self.data)
+
+    def __getitem__(self, i: int) -> float:
+        return self.data[i]
+
+
+def show_seconds(t: float) -> str:
+    """A time with a unit that suits it and three digits: ``12.3 µs``."""
+    for unit, size in (('s', 1.0), ('ms', 1e-3), ('µs', 1e-6)):
+        if t >= size:
+            return f'{t / size:.3g} {unit}'
+    return f'{t / 1e-9:.3g} ns'
+
+
+def show_figure(x: float) -> str:
+    """A figure with about three digits: ``14.8``, ``0.65``, ``1,050``, ``2.4e-07``."""
+    if x == 0 or not math.isfinite(x) or not 1e-3 <= abs(x) < 1e6:
+        return f'{x:.2g}'
+    digits = max(0, 2 - math.floor(math.log10(abs(x))))
+    return f'{x:,.{digits}f}'
+
+
+@dataclass(frozen=True, repr=False)
+class Figure:
+    """A figure that was measured repeatedly: its value, and an interval that covers it.
+
+    ``values`` is how many measurements there were, in how many ``windows``; ``set_aside`` how many
+    windows did not count because a condition did not hold meanwhile, and ``reason`` the last one's
+    reason.
+    """
+
+    unit: ClassVar[str] = ''
+    value: float
+    low: float
+    high: float
+    values: int
+    seconds: float = 0.0
+    set_aside: int = 0
+    reason: str = ''
+    windows: int = 0
+
+    @property
+    def steady(self) -> bool:
+        """Whether the interval is narrow enough to trust the value: 30% of it at most."""
+        return self.high - self.low <= STEADY * self.value
+
+    def __truediv__(self, parts: float) -> Self:
+        """The figure of one of so many equal parts."""
+        return replace(self, value=self.value / parts, low=self.low / parts, high=self.high / parts)
+
+    def __str__(self) -> str:
+        show = show_seconds if self.unit == 's' else show_figure
+        return f'{measured(self.value, self.unit)} ({show(self.low)}–{show(self.high)})'
+
+    __repr__ = __str__
+
+
+class Time(Figure):
+    """Time per call or per operation, in seconds."""
+
+    unit = 's'
+
+
+@dataclass(frozen=True, repr=False)
+class Ratio(Figure):
+    """``slow`` ÷ ``fast`` in time per call; ``slow`` and ``fast`` are medians in seconds."""
+
+    unit = '×'
+    slow: float = math.nan
+    fast: float = math.nan
+
+
+def measured(x: float, unit: str = '', form: str = '') -> str:
+    """A measured figure as text, with the mark ≈ that says so: ``≈12.3 µs``, ``≈3.10×``, ``≈64%``.
+
+    What is marked may differ from run to run, and a check does not compare it. Everything else
+    that a cell prints is compared, so whatever comes from a clock must be printed by this.
+
+    Args:
+        unit: ``'s'`` is turned into the unit that suits the time; ``'%'`` multiplies by 100.
+        form: a format such as ``'.2f'``; about three digits without one.
+    """
+    if unit == 's' and not form:
+        return f'≈{show_seconds(x)}'
+    x = 100 * x if unit == '%' else x
+    text = format(x, form) if form else show_figure(x)
+    return f'≈{text}{"" if unit in ("×", "%", "") else " "}{unit}'
+
+
+def _range(values: list[float], parts: int, choose: Callable = np.median) -> tuple[float, float]:
+    """The least and the greatest of what ``choose`` makes of each part of the values."""
+    found = [float(choose(p)) for p in np.array_split(values, min(parts, len(values)))]
+    return min(found), max(found)
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """Median of measurements in the order in which they were taken, and an interval around it.
+
+    The measurements are cut into ten windows; the interval goes from the least to the greatest of the
+    windows' medians (see :func:`between`). With fewer than ten values each is a window of its own, and
+    with fewer than seven the interval is unbounded.
+    """
+    value = float(np.median(values)) if len(values) else math.nan
+    if len(values) < FEWEST:
+        return value, -math.inf, math.inf
+    medians = [float(np.median(p)) for p in np.array_split(values, min(WINDOWS, len(values)))]
+    return value, *between(medians, value)
+
+
+def between(medians: list[float], value: float) -> tuple[float, float]:
+    """The interval that the medians of windows give for the median of what was measured.
+
+    Up to ten windows: from the least to the greatest. Twenty: from the third least to the third
+    greatest. If the windows are independent, it misses the median in 2 of 2^10 cases, or in 422 of
+    2^20. Measurements *within* a window may depend on each other; only what lasts as long as a window
+    makes the windows dependent. ``value`` is inside in any case.
+
+    Sources: non-overlapping batches, Schmeiser (1982), *Batch size effects in the analysis of
+    simulation output*; the interval between order statistics, Conover, *Practical Nonparametric
+    Statistics*, 3rd ed., section 3.2; repetition where it varies, Kalibera and Jones (2013),
+    *Rigorous benchmarking in reasonable time*.
+    """
+    drop = DROPPED if len(medians) >= 2 * WINDOWS else 0
+    low, high = sorted(medians)[drop], sorted(medians)[-1 - drop]
+    return min(low, value), max(high, value)
+
+
+@contextlib.contextmanager
+def _no_gc() -> Iterator[None]:
+    """Keep Python's garbage collector out of the samples."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _sample(f: Callable[[], Any], calls: int, sync: Callable[[], Any] | None,
+            now: Callable[[], float]) -> float:
+    """Seconds per call of one loop of ``calls`` calls, ``sync`` included.
+
+    A virtual machine's clock of processor time was seen to stand still for a whole sample: such a
+    sample, and one during which the clock was set back, is taken again.
+    """
+    for _ in range(10):
+        start = now()
+        for _ in range(calls):
+            f()
+        if sync:
+            sync()
+        if (spent := now() - start) > 0:
+            return spent / calls
+    return 1e-9 / calls             # less than the clock can tell
+
+
+def _round(variants: list[Callable[[], Any]], calls: list[int], sync: Callable[[], Any] | None,
+           now: Callable[[], float]) -> list[float]:
+    """Seconds per call of one sample of each variant, taken in random order.
+
+    Busy neighbours interrupt at regular intervals: any fixed order can fall into step with them.
+    """
+    times = [0.0] * len(variants)
+    for i in _order.sample(range(len(variants)), len(variants)):
+        times[i] = _sample(variants[i], calls[i], sync, now)
+    return times
+
+
+def _counts(times: list[float], sample: float) -> list[int]:
+    """Calls per sample for variants that take ``times`` a call: about ``sample`` seconds, or one call.
+
+    All samples last equally long, as far as whole calls allow: a busy neighbour stretches long
+    samples by another factor than short ones, which would shift the median of their ratio.
+    """
+    least = [max(1, round(sample / t)) for t in times]
+    length = min(max(n * t for n, t in zip(least, times, strict=True)), max(sample, LONGEST))
+    return [max(n, round(length / t)) for n, t in zip(least, times, strict=True)]
+
+
+def _doubled(seconds: Callable[[int], float], least: float, n: int = 1) -> tuple[int, float]:
+    """How many operations, doubled from ``n``, take ``least`` seconds, and how long they take.
+
+    Takes the shorter of two times, since a busy neighbour interrupts the other.
+    """
+    while (t := min(seconds(n), seconds(n))) < least:
+        n *= 2
+        if n > 2 ** 50:
+            raise ValueError('the kernel takes no time: does it do n operations?')
+    return n, t
+
+
+def _calibrate(variants: list[Callable[[], Any]], sync: Callable[[], Any] | None,
+               now: Callable[[], float], sample: float) -> list[int]:
+    """Calls per sample of each variant; it warms up on the way.
+
+    Takes the least of many short loops, since a busy neighbour interrupts the others.
+    """
+    doubled = [_doubled(lambda n, f=f: n * _sample(f, n, sync, now), sample / 4) for f in variants]
+    times = [t / n for n, t in doubled]
+    for _ in range(2):      # the second time with loops that are about equally long
+        if max(times) < LONGEST:
+            calls, rounds, end = _counts(times, sample / 4), [], time.perf_counter() + WARM / 2
+            while len(rounds) < 5 or time.perf_counter() < end:
+                rounds.append(_round(variants, calls, sync, now))
+            times = np.min(rounds, axis=0).tolist()
+    return _counts(times, sample)
+
+
+def _clock(clock: str, sample: float | None, sync: Any) -> tuple[Callable[[], float], float]:
+    """The clock's function, and the length of a sample, for which it must be fine enough."""
+    if clock not in CLOCKS:
+        raise ValueError(f"clock must be one of {sorted(CLOCKS)}, not {clock!r}")
+    sample, now, steps = sample or (SYNC_SAMPLE if sync else SAMPLE), CLOCKS[clock], []
+    for _ in range(5):
+        start = last = now()
+        while last == start:
+            last = now()
+        steps.append(last - start)
+    if (step := min(steps)) * 100 > sample:
+        raise ValueError(
+            f'the {clock} clock moves in steps of {show_seconds(step)}: too coarse for samples of '
+            f"{show_seconds(sample)}. Use clock='wall' or sample={100 * step:.2g}.")
+    return now, sample
+
+
+def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, clock: str = 'wall',
+            budget: float = 0.5, sample: float | None = None) -> Time:
+    """Time per call of ``f``.
+
+    Args:
+        f: called without arguments.
+        sync: called at the end of each sample, before the clock stops.
+        clock: ``'wall'``, or ``'thread'``: CPU time of this thread alone, which busy
+            neighbours do not disturb; only for work that runs in the calling thread.
+        budget: seconds to spend.
+        sample: duration of one sample in seconds, unless a single call takes longer; 0.0005, or
+            0.005 with ``sync``.
+
+    Returns:
+        A :class:`Time`; at least ten samples, however small the budget.
+
+    Raises:
+        ValueError: there is no such clock, or it moves in too large steps for such samples.
+    """
+    now, sample = _clock(clock, sample, sync)
+    f()
+    calls = _calibrate([f], sync, now, sample)
+    times: list[float] = []
+    began = time.perf_counter()
+    with _no_gc():
+        while len(times) < WINDOWS or time.perf_counter() < began + budget:
+            times += _round([f], calls, sync, now)
+    return Time(*interval(times), len(times), time.perf_counter() - began)
+
+
+def _interruptions() -> int:
+    """How often the system took the core from this thread; always 0 where it does not count them."""
+    with contextlib.suppress(ImportError, AttributeError):
+        import resource
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+    return 0
+
+
+def figure(times: list[float], pick: str = 'least') -> Time:
+    """The least or the median of times per operation, in the order in which they were taken.
+
+    ``low`` and ``high`` are the lowest and the highest that a fifth of them gave; it takes one at least.
+
+    Args:
+        pick: ``'least'`` for what the core does alone: whatever disturbs, only adds. ``'median'``
+            for memory, other cores and devices, where the least is a lucky case: a line that
+            was still cached, two threads that missed each other.
+    """
+    choose = {'least': np.min, 'median': np.median}[pick]
+    return Time(float(choose(times)), *_range(times, BLOCKS, choose), len(times))
+
+
+def sample(kernel: Callable[[int], Any], pick: str = 'least', *, budget: float = 0.1,
+           length: float = 0.002, first: int = 64) -> Time:
+    """Time per operation of ``kernel(n)``, which does ``n`` operations: see :func:`figure`.
+
+    Samples during which the system gave the core to somebody else are dropped. There are at least 15,
+    then as many as fit into ``budget`` seconds, up to 200.
+
+    Args:
+        length: of a sample in seconds: long against the clock, short against the slices of busy
+            neighbours.
+        first: the number of operations to begin the search for the length with.
+
+    Raises:
+        ValueError: a thousand million million operations take less than that.
+    """
+    def timed(n: int) -> float:
+        return _sample(lambda: kernel(n), 1, None, time.perf_counter)
+
+    kernel(first)                          # compiles, and warms up
+    n, t = _doubled(timed, length / 4, first)
+    n = max(1, round(n * length / t))
+    clean, taken, end = [], [], time.perf_counter() + budget
+    with _no_gc():
+        while len(taken) < MOST and (len(clean) < CLEAN or time.perf_counter() < end):
+            before = _interruptions()
+            taken.append(timed(n) / n)
+            if _interruptions() == before:
+                clean.append(taken[-1])
+            elif len(taken) >= 4 * CLEAN and time.perf_counter() > end:
+                break
+    return figure(clean if len(clean) >= BLOCKS else taken, pick)
+
+
+def arrays(x: Any) -> list[np.ndarray]:
+    """The numbers in ``x`` (arrays or tensors of either framework, nested in lists) as NumPy arrays."""
+    if x is None:
+        return []
+    if isinstance(x, list | tuple):
+        return [a for y in x for a in arrays(y)]
+    if hasattr(x, 'asnumpy'):
+        x = x.asnumpy()
+    elif hasattr(x, 'detach'):
+        x = x.detach().cpu()
+        x = (x.double() if x.is_floating_point() else x).numpy()
+    return [np.asarray(x)]
+
+
+def gap(a: Any, b: Any) -> float:
+    """The largest difference between the numbers in ``a`` and ``b``, on whatever devices they are."""
+    return max(float(np.max(np.abs(np.subtract(x, y, dtype=np.result_type(x, y, float))), initial=0))
+               for x, y in zip(arrays(a), arrays(b), strict=True))
+
+
+def check_agreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> None:
+    """Raise :class:`VariantError` unless ``a`` and ``b`` hold the same numbers."""
+    xs, ys = arrays(a), arrays(b)
+    why, shapes = '', [[z.shape for z in zs] for zs in (xs, ys)]
+    if shapes[0] != shapes[1]:
+        why = f'return different shapes: {shapes[0]} and {shapes[1]}'
+    elif strange := [z.dtype for z in (*xs, *ys) if z.dtype.kind not in 'biufc']:
+        why = f'return {strange[0]}, which are no numbers: let them return arrays or nothing'
+    elif not all(np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
+                 for x, y in zip(xs, ys, strict=True)):
+        why = f'compute different numbers: they differ by up to {gap(xs, ys):.3g}'
+    if why:
+        raise VariantError(f'the variants {why}. A faster wrong answer is no speed-up; pass agree=False '
+                           'if they are meant to differ.')
+
+
+def amount(result: Any) -> float:
+    """How much a variant did: the number that it returns, or how many elements its arrays have."""
+    if isinstance(result, int | float | np.number):
+        return float(result)
+    return float(sum(x.size for x in arrays(result)))
+
+
+def check_work(results: dict[str, Any], work: float | tuple[float, float]) -> None:
+    """Raise :class:`VariantError` unless each variant did as much as is said of it."""
+    expected = work if isinstance(work, tuple) else (work, work)
+    for (name, result), wanted in zip(results.items(), expected, strict=True):
+        if (did := amount(result)) != wanted:
+            raise VariantError(
+                f'the variant {name!r} did {did:g} and not {wanted:g}, which is its work: with work=…, a '
+                'variant returns how much it did (bytes, examples, products) or its results, whose '
+                'elements are counted')
+
+
+def _call(what: str, f: Callable[[], Any]) -> Any:
+    try:
+        return f()
+    except Exception as e:
+        raise VariantError(f'{what} raised {type(e).__name__}: {e}. '
+                           'Call it alone to find out why.') from e
+
+
+def _no_watch() -> Callable[[], None]:
+    return lambda: None
+
+
+def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above: float | None,
+                   below: float | None, budget: float, watch: Callable) -> tuple[list, Figure]:
+    """Take measurements in ten windows of time; in ten more, once, if these do not decide.
+
+    A window lasts a tenth of :data:`SPAN` (or of the budget, if that is shorter), and holds one
+    measurement at least. Each is watched; one during which a condition did not hold is set aside,
+    whatever it showed. If more windows are set aside than count, there is no figure: nothing is
+    concluded from less than half of the time. "Holds" and "fails" take the same evidence.
+
+    Returns:
+        The measurements that count, and the figure.
+    """
+    windows: list[list] = []
+    aside, reason, start = 0, '', time.perf_counter()
+    length = min(SPAN, budget) / WINDOWS
+    with _no_gc():
+        for look in (WINDOWS, 2 * WINDOWS):
+            while len(windows) < look and aside <= look:
+                end, began, window = watch(), time.perf_counter(), []
+                while not window or time.perf_counter() - began < 0.99 * length:
+                    window.append(take())
+                if found := end():
+                    aside, reason = aside + 1, found[1]
+                else:
+                    windows.append(window)
+            values = [read(x) for window in windows for x in window]
+            medians = [float(np.median([read(x) for x in window])) for window in windows]
+            value = float(np.median(values)) if values else math.nan
+            whole = len(windows) == look
+            low, high = between(medians, value) if whole else (-math.inf, math.inf)
+            figure = Figure(value, low, high, len(values), time.perf_counter() - start, aside, reason,
+                            len(windows))
+            if not whole or (above is None and below is None) or decided(low, high, above, below):
+                break
+    return [x for window in windows for x in window], figure
+
+
+def repeat(f: Callable[[], float], *, above: float | None = None, below: float | None = None,
+           budget: float = 6.0, watch: Callable = _no_watch) -> Figure:
+    """Call ``f``, which measures something and returns it as a number, until the bound is decided.
+
+    Args:
+        f: each call measures anew.
+        above, below, budget, watch: as for :func:`ratio`.
+
+    Raises:
+        VariantError: ``f`` raised, or did not return a finite number.
+    """
+    def take() -> float:
+        x = _call('what measures the figure', lambda: float(f()))
+        if not math.isfinite(x):
+            raise VariantError(f'what measures the figure returned {x}, which is no figure')
+        return x
+    return _until_decided(take, lambda x: x, above, below, budget, watch)[1]
+
+
+def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | None = None,
+          below: float | None = None, sync: Callable[[], Any] | None = None, clock: str = 'wall',
+          agree: bool = True, budget: float = 6.0, sample: float | None = None,
+          watch: Callable = _no_watch, work: float | tuple[float, float] | None = None,
+          names: tuple[str, str] = ('slow', 'fast')) -> Ratio:
+    """How many times the time of ``fast`` a call of ``slow`` takes, as a paired ratio.
+
+    The two variants run in turn, in random order, each sample long enough for the clock
+    and as long as the other's, so that what disturbs the machine hits both. They are taken in ten
+    windows of time, and in ten more if these leave the bound undecided.
+
+    Args:
+        slow, fast: called without arguments.
+        above, below: the bound on the ratio; at most one of them.
+        sync, clock, sample: as for :func:`measure`.
+        agree: require that both return the same numbers.
+        budget: seconds for ten windows, if that is less than :data:`SPAN`; warm-up aside, and at
+            least ten pairs all the same.
+        watch: begins to watch whatever must hold meanwhile; what it returns ends the watch and says
+            what did not hold, or None (see :func:`tested_results.conditions.watch`).
+        work: what the two variants do where they return different things: how many bytes, examples
+            or products, for both or for each. They return it, or arrays of so many elements.
+        names: of the variants, for errors.
+
+    Raises:
+        VariantError: a variant raised, the variants compute different numbers, or one of them did not
+            do its work.
+        ValueError: see :func:`measure`.
+    """
+    now, sample = _clock(clock, sample, sync)
+    results = {}
+    for name, f in zip(names, (slow, fast), strict=True):
+        result = _call(f'the variant {name!r}', f)
+        # a copy: the other variant may write into the same array
+        results[name] = result if work is not None or not agree else [
+            x.copy() for x in arrays(result)]
+    if work is not None:
+        check_work(results, work)
+    elif agree:
+        check_agreement(*results.values())
+    del results
+    calls = _calibrate([slow, fast], sync, now, sample)
+    pairs, f = _until_decided(lambda: _round([slow, fast], calls, sync, now), lambda p: p[0] / p[1],
+                              above, below, budget, watch)
+    medians = np.median(pairs, axis=0).tolist() if pairs else [math.nan] * 2
+    return Ratio(**vars(f), slow=medians[0], fast=medians[1])
+
+
+def bound_side(low: float, high: float, above: float | None, below: float | None) -> int:
+    """Where an interval lies: 1 within the bound, -1 outside, 0 across it (or no bound)."""
+    if above is not None:
+        return (low > above) - (high < above)
+    if below is not None:
+        return (high < below) - (low > below)
+    return 0
+
+
+def decided(low: float, high: float, above: float | None, below: float | None) -> int:
+    """As :func:`bound_side`, but the whole interval must lie 5% beyond the bound, on either side."""
+    if above is not None:
+        return (low > above * MARGIN) - (high < above / MARGIN)
+    if below is not None:
+        return (high < below / MARGIN) - (low > below * MARGIN)
+    return 0

@@ -1,0 +1,141 @@
+"""A compile cache of one's own, and generated code as a page prints it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip('torch')
+from torch._inductor import config  # noqa: E402
+
+import compiling  # noqa: E402
+from tested_results import machine  # noqa: E402
+
+HERE = 'TORCHINDUCTOR_CACHE_DIR'
+
+
+def settings():
+    return os.environ.get(HERE), os.environ.get('TRITON_CACHE_DIR'), [
+        config.cpp_cache_precompile_headers, config.aot_inductor.precompile_headers,
+        config.cpp.vec_isa_ok, config.cpp.simdlen]
+
+
+def test_a_cache_is_empty_and_its_end_restores_what_it_changed():
+    before = settings()
+    with compiling.fresh_compile_cache() as cache:
+        assert os.environ[HERE] == str(cache.folder) and not list(cache.folder.iterdir())
+        assert not config.cpp_cache_precompile_headers
+        (cache.folder / 'kernel.so').touch()
+    assert settings() == before and not cache.folder.exists()
+    cache.close()       # again: nothing happens
+    assert settings() == before
+
+
+def test_headers_are_precompiled_into_the_folder_if_asked_for(monkeypatch):
+    from torch._inductor import codecache
+    before = settings(), codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR
+    for found in ('openssl', None):
+        monkeypatch.setattr(compiling.shutil, 'which', lambda name, found=found: found)
+        with compiling.fresh_compile_cache(headers=True) as cache:
+            assert config.cpp_cache_precompile_headers == bool(found)
+            assert codecache._HEADER_DIR == (str(cache.folder / 'headers') if found else before[1])
+        assert (settings(), codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR) == before
+
+
+def test_an_error_closes_it_too():
+    before = settings()
+    with pytest.raises(ZeroDivisionError), compiling.fresh_compile_cache() as cache:
+        raise ZeroDivisionError
+    assert settings() == before and not cache.folder.exists()
+
+
+def test_a_second_cache_closes_the_first():
+    before = settings()
+    first = compiling.fresh_compile_cache()
+    second = compiling.fresh_compile_cache()
+    assert os.environ[HERE] == str(second.folder) and not first.folder.exists()
+    first.close()
+    assert os.environ[HERE] == str(second.folder)
+    second.close()
+    assert settings() == before
+
+
+def test_the_folder_of_another_process_stays(tmp_path):
+    before = settings()
+    with compiling.fresh_compile_cache(tmp_path) as cache:
+        assert os.environ[HERE] == str(tmp_path) == str(cache.folder)
+    assert tmp_path.exists() and settings() == before
+
+
+def test_the_end_of_the_process_deletes_a_folder_that_was_forgotten():
+    code = (f'import sys; sys.path.insert(0, {os.path.dirname(compiling.__file__)!r}); '
+            'from compiling import fresh_compile_cache; cache = fresh_compile_cache(); '
+            'open(cache.folder / "kernel.so", "w").close(); print(cache.folder)')
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() and not os.path.exists(done.stdout.strip())
+
+
+def chain(x):
+    for _ in range(3):
+        x = 0.99 * x + 0.01
+    return x
+
+
+def test_the_loop_of_a_chain():
+    with compiling.fresh_compile_cache() as cache:
+        code = compiling.generated_code(chain, torch.ones(16))
+        # PyTorch compiles small programs to ask for the processor's vector instructions.
+        built = [f for f in cache.folder.rglob('*.so')
+                 if 'chk_kernel' not in f.with_suffix('.cpp').read_text()]
+        assert not built, 'the C++ compiler ran'
+    loop, = compiling.kernels(code)
+    assert loop.startswith('for(int64_t x0=0; x0<16; x0+=') and loop.endswith('\n}')
+    operations = [ln for ln in loop.splitlines() if ' * ' in ln or ' + ' in ln and 'ptr' not in ln]
+    assert len(operations) == 6 and 'int64_t>(' not in loop and loop.count('.store(') == 1
+    assert 'empty_strided_cpu((16, )' in compiling.wrapper(code)
+    assert compiling.wrapper(code).splitlines()[-1] == 'return (buf0, )'
+
+
+def test_each_loop_of_a_network_and_its_library_calls():
+    layers = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32),
+                                 torch.nn.ReLU(), torch.nn.Linear(32, 16))
+    with torch.no_grad(), compiling.fresh_compile_cache():
+        code = compiling.generated_code(layers, torch.ones(5, 64))
+    assert len(compiling.kernels(code)) == 2 and compiling.wrapper(code).count('.addmm(') == 3
+
+
+def test_two_loops_of_one_kernel_are_both_kept():
+    def centered(x):
+        return x - x.sum()
+    with compiling.fresh_compile_cache():
+        kernel, = compiling.kernels(compiling.generated_code(centered, torch.ones(64)))
+    assert kernel.count('for(') == 2 and kernel.count('{') == kernel.count('}') > 2
+    assert '.store(' in kernel and 'inductor_cpu' not in kernel
+
+
+def test_triton_is_written_where_it_is_not_installed():
+    before = config.cpu_backend
+    with compiling.fresh_compile_cache():
+        kernel, = compiling.kernels(compiling.generated_code(chain, torch.ones(4096), triton=True))
+    assert kernel.startswith('@triton.jit\ndef triton_poi_fused_add_mul_0(in_ptr0, out_ptr0, ')
+    assert kernel.count('tl.load(') == kernel.count('tl.store(') == 1 and config.cpu_backend == before
+
+
+def test_two_graphs_are_not_one():
+    def broken(x):
+        y = 0.99 * x
+        torch._dynamo.graph_break()
+        return y + 0.01
+    with compiling.fresh_compile_cache(), pytest.raises(torch._dynamo.exc.Unsupported):
+        compiling.generated_code(broken, torch.ones(16))
+
+
+@pytest.mark.skipif(not machine.compiler(), reason='no C++ compiler')
+def test_a_function_compiles_after_its_code_was_shown():
+    with compiling.fresh_compile_cache() as cache:
+        compiling.generated_code(chain, torch.ones(16))
+        x = torch.randn(16)
+        torch.testing.assert_close(torch.compile(chain)(x), chain(x))
+        assert list(cache.folder.rglob('*.so'))

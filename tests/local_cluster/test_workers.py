@@ -1,0 +1,42 @@
+"""Cells that become modules: who may import them, and what a notebook knows of them."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from local_cluster import workers
+from tools.notebooks import ROOT
+
+
+def test_what_cannot_be_imported_or_makes_no_sense_is_refused():
+    with pytest.raises(ValueError, match='%%worker'):
+        workers.function_name(lambda: 0)
+    with pytest.raises(ValueError, match='module:function'):
+        workers.function_name('who')
+    with pytest.raises(ValueError, match='a name such as'):
+        workers.define('two words', '')
+    with pytest.raises(ValueError, match='already'):
+        workers.define('json', '')
+
+
+@pytest.mark.slow
+def test_the_extension_imports_no_framework_and_makes_names_known():
+    code = '''
+        from IPython.testing.globalipapp import start_ipython
+        shell = start_ipython()
+        import sys
+        from local_cluster import ranks
+        shell.run_line_magic('load_ext', 'local_cluster.workers')
+        assert not {'torch', 'mxnet'} & set(sys.modules)
+        shell.run_cell_magic('worker', 'adding',
+                             'import os\\nN = 2\\ndef double(x): return N * x')
+        assert shell.user_ns['double'](4) == 8 and 'os' not in shell.user_ns
+        assert ranks.Ranks(2).run(shell.user_ns['double'], 21) == [42, 42]
+        print('fine')
+    '''
+    out = subprocess.run([sys.executable, '-c', textwrap.dedent(code)], capture_output=True, text=True,
+                         env={**os.environ, 'PYTHONPATH': str(ROOT)}, timeout=300)
+    assert out.stdout.strip().endswith('fine'), out.stderr

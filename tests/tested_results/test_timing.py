@@ -1,0 +1,522 @@
+"""The measuring core, as an instrument (the quick part; ``instrument.py`` is the long one)."""
+
+import gc
+import itertools
+import math
+import os
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from local_cluster.neighbours import neighbours
+from tested_results import timing
+from tests.instrument import RULES, busy, former, simulate, simulated, units_per_call
+
+pytestmark = pytest.mark.alone
+UNITS = units_per_call(70e-6)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Less time before a verdict than the book takes: for tests of anything but the verdicts."""
+    monkeypatch.setattr(timing, 'SPAN', 0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(('truth', 'bound', 'side'), [(1.0, 1.3, -1), (2.0, 1.5, 1), (10.0, 5.0, 1)])
+def test_known_ratios(short, truth, bound, side):
+    """Of ten trials at least nine are right, on the clock that neighbours do not disturb."""
+    slow, fast = busy(round(UNITS * truth)), busy(UNITS)
+    found = [timing.ratio(slow, fast, above=bound, clock='thread') for _ in range(10)]
+    # a call costs something besides its work, by which the truth is up to 1% less than the ratio
+    assert sum(0.99 * r.low <= truth <= 1.01 * r.high for r in found) >= 9, found
+    assert sum(timing.decided(r.low, r.high, bound, None) == side for r in found) >= 9, found
+    assert all(timing.decided(r.low, r.high, bound, None) != -side for r in found), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('clock', ['thread', 'wall'])
+def test_a_variant_is_never_faster_than_itself(short, clock):
+    f, g = busy(UNITS), busy(UNITS)
+    found = [timing.ratio(f, g, above=1.1, clock=clock, budget=0.2) for _ in range(10)]
+    assert not [r for r in found if timing.decided(r.low, r.high, 1.1, None) > 0]
+
+
+def test_the_interval_of_independent_windows():
+    """It covers the median as often as the binomial law says."""
+    rng, trials = np.random.default_rng(0), 2000
+    for n, exact in ((7, 1 - 2 / 2 ** 7), (10, 1 - 2 / 2 ** 10), (200, 1 - 2 / 2 ** 10)):
+        found = [timing.interval(list(x)) for x in rng.exponential(size=(trials, n))]
+        inside = np.mean([low <= math.log(2) <= high for _, low, high in found])
+        assert exact - 0.005 < inside <= exact + 0.01
+    twenty = [timing.between(list(x), float(np.median(x))) for x in rng.exponential(size=(trials, 20))]
+    inside = np.mean([low <= math.log(2) <= high for low, high in twenty])
+    assert 1 - 422 / 2 ** 20 - 0.002 < inside <= 1
+
+
+@pytest.mark.parametrize(('n', 'ends'), [(7, (0, 6)), (10, (0, 9)), (19, (0, 18)), (20, (2, 17))])
+def test_the_ends_of_the_interval(n, ends):
+    """The least and the greatest window; of twenty the third ones. The value is inside in any case."""
+    medians = [float(x) for x in np.random.default_rng(0).permutation(n)]
+    assert timing.between(medians, n / 2) == ends
+    assert timing.between(medians, -5.0) == (-5, ends[1]) and timing.between(medians, 99.0)[1] == 99
+
+
+def test_the_interval_of_few_or_equal_values():
+    assert timing.interval([1.0] * 6)[1:] == timing.interval([])[1:] == (-math.inf, math.inf)
+    assert timing.interval([1.0] * 7) == (1, 1, 1)
+    assert timing.interval([3.0, 0, 6, 1, 5, 2, 4]) == (3, 0, 6)
+    assert timing.interval([-1.0] * 8) == (-1, -1, -1)
+
+
+@pytest.mark.parametrize(('interval', 'above', 'below', 'side'), [
+    ((2.2, 3), 2, None, 1), ((2.09, 3), 2, None, 0), ((1.5, 1.89), 2, None, -1),
+    ((1.5, 1.95), 2, None, 0), ((1.5, 1.89), None, 2, 1), ((1.5, 1.95), None, 2, 0),
+    ((2.2, 3), None, 2, -1), ((2.09, 3), None, 2, 0), ((1, 9), None, None, 0),
+    ((-math.inf, math.inf), 2, None, 0), ((-math.inf, math.inf), None, 2, 0)])
+def test_what_five_percent_would_decide_nobody_does(interval, above, below, side):
+    """To hold and to fail, the interval must lie equally far beyond the bound."""
+    assert timing.decided(*interval, above, below) == side
+
+
+@pytest.mark.parametrize(('kind', 'parameter', 'step', 'wrong'), [
+    ('correlated', 0.0, 0.02, ('holds', 'fails')), ('correlated', 0.8, 0.02, ('holds', 'fails')),
+    ('third', 0.2, 0.01, ('holds',)), ('two thirds', 0.2, 0.01, ('fails',))])
+def test_samples_that_depend_on_each_other(kind, parameter, step, wrong):
+    """At most 2% of wrong verdicts, at least 97% covered (``instrument.py`` has the whole table)."""
+    found = simulated(kind, parameter, step, 300)[RULES[0]]
+    assert all(found[w] <= 0.02 for w in wrong) and found['covers'] >= 0.97, found
+
+
+@pytest.mark.parametrize(('kind', 'parameter', 'step', 'wrong'), [
+    ('correlated', 0.8, 0.2, ('holds', 'fails')), ('third', 1, 0.01, ('holds',)),
+    ('two thirds', 1, 0.01, ('fails',))])
+def test_what_lasts_longer_than_a_window(kind, parameter, step, wrong):
+    """There the interval covers less (``instrument.py`` says how much), and verdicts are right still."""
+    found = simulated(kind, parameter, step, 300)[RULES[0]]
+    assert all(found[w] <= 0.02 for w in wrong), found
+
+
+def windows(*medians, step=0.1, above=None, below=None, **how):
+    """What is found if each window, of measurements that take ``step`` s, shows one value throughout."""
+    each = round(timing.SPAN / timing.WINDOWS / step)
+    values = itertools.chain.from_iterable([m] * each for m in medians)
+    return simulate(values, step, above, below, **how)
+
+
+TEN = (1.0, 1.1) * 5
+
+
+@pytest.mark.parametrize(('bound', 'taken'), [
+    ({}, 10), ({'above': 0.9}, 10), ({'above': 1.2}, 10), ({'below': 1.2}, 10), ({'below': 0.9}, 10),
+    ({'above': 1.05}, 20), ({'below': 1.05}, 20),
+    ({'above': 0.97}, 20), ({'below': 0.97}, 20), ({'above': 1.13}, 20), ({'below': 1.13}, 20)])
+def test_ten_more_windows_are_taken_exactly_if_the_first_ten_do_not_decide(bound, taken):
+    """And never a third ten; within 5% of the bound nothing is decided."""
+    f = windows(*TEN * 3, **bound)
+    assert (f.windows, f.values, f.set_aside) == (taken, 4 * taken, 0)
+    assert f.seconds == pytest.approx(timing.SPAN * taken / 10) and (f.low, f.high) == (1.0, 1.1)
+    assert bool(timing.decided(f.low, f.high, bound.get('above'), bound.get('below'))) == (
+        bool(bound) and taken == 10)
+
+
+def test_ten_more_windows_may_decide():
+    """Two windows at each end are left out then, and no more."""
+    f = windows(*[2.0] * 9, 1.0, *[2.0] * 9, 1.0, above=1.5)
+    assert (f.windows, f.low, f.high) == (20, 2.0, 2.0)
+    f = windows(*[2.0] * 9, 1.0, *[2.0] * 8, 1.0, 1.0, above=1.5)
+    assert (f.windows, f.low, timing.decided(f.low, f.high, 1.5, None)) == (20, 1.0, 0)
+
+
+def test_holding_and_failing_take_the_same_evidence():
+    for values in (itertools.repeat(1.0), itertools.cycle(TEN)):
+        fails, holds = (simulate(values, 0.01, **how) for how in ({'above': 5}, {'below': 5}))
+        assert (fails.values, fails.windows, fails.seconds) == pytest.approx(
+            (holds.values, holds.windows, holds.seconds))
+        assert holds.windows == timing.WINDOWS and holds.seconds == pytest.approx(timing.SPAN, rel=0.1)
+
+
+def test_what_is_long_makes_a_window_of_each_measurement():
+    f = simulate(itertools.repeat(1.0), 2.0, above=5)
+    assert f.values == f.windows == timing.WINDOWS and f.seconds == 20
+
+
+def test_a_short_budget_makes_short_windows():
+    f = simulate(itertools.repeat(1.0), 0.01, above=5, budget=1.0)
+    assert f.windows == timing.WINDOWS and f.seconds == pytest.approx(1.0, abs=0.11)
+
+
+def disturbed(pattern):
+    """A watch that says of each window, in turn, whether other work disturbed it."""
+    turn = itertools.cycle(pattern)
+
+    def watch():
+        this = next(turn)
+        return lambda: ('cores', 'other work') if this else None
+    return watch
+
+
+def test_disturbed_windows_are_set_aside_whatever_they_showed():
+    """Every other window is disturbed and shows something else: nothing of it is in the figure."""
+    f = windows(*[9.0, 1.0] * 20, above=0.5, watch=disturbed([True, False]))
+    assert (f.value, f.low, f.high, f.windows, f.set_aside) == (1.0, 1.0, 1.0, 10, 10)
+    assert f.reason == 'other work' and timing.decided(f.low, f.high, 0.5, None) == 1
+
+
+def test_from_less_than_half_of_the_time_nothing_is_concluded():
+    """The true ratio is 1.0. One window of fifteen is left, and shows more: once enough for "holds"."""
+    shown, left = [1.0], itertools.cycle([False] * 14 + [True])
+
+    def watch():
+        shown[0], this = (1.3, None) if next(left) else (1.0, ('cores', 'other work'))
+        return lambda: this
+    f = simulate(iter(lambda: shown[0], None), 0.005, above=1.2, watch=watch)
+    assert timing.decided(f.low, f.high, 1.2, None) == 0 == timing.bound_side(f.low, f.high, 1.2, None)
+    assert (f.windows, f.set_aside, f.reason) == (0, 11, 'other work') and not math.isfinite(f.low)
+
+
+@pytest.mark.parametrize(('pattern', 'bound', 'counted'), [
+    ([True] * 10 + [False] * 10, 5, True), ([True] * 11 + [False] * 9, 5, False),
+    ([False] * 9 + [True] * 10 + [False], 5, True), ([False] * 9 + [True] * 11, 5, False),
+    # the first ten leave it open, and of the next ones too many are set aside
+    ([False] * 10 + [True] * 20 + [False] * 10, 1.05, True),
+    ([False] * 10 + [True] * 21 + [False] * 10, 1.05, False),
+    ([False] * 19 + [True] * 21, 1.05, False)])
+def test_a_figure_takes_all_its_windows_and_no_more_may_be_set_aside(pattern, bound, counted):
+    f = windows(*TEN * 5, above=bound, watch=disturbed(pattern))
+    assert math.isfinite(f.low) == math.isfinite(f.high) == counted
+    assert f.windows in (10, 20) and f.set_aside <= f.windows if counted else f.set_aside > f.windows
+
+
+def test_nothing_undisturbed_ends_after_eleven_windows():
+    f = simulate(itertools.repeat(1.0), 0.01, above=5, watch=disturbed([True]))
+    assert f.values == f.windows == 0 and f.set_aside == 11 and f.seconds < 5
+    assert timing.decided(f.low, f.high, 5, None) == 0 and math.isnan(f.value)
+
+
+def test_the_former_rule():
+    """It stands beside this one in ``instrument.py``; here on samples where both must agree."""
+    for value, side in ((2.0, 1), (1.0, -1)):
+        f = former(np.full(1000, value), 0.01, 1.5)
+        assert timing.bound_side(f.low, f.high, 1.5, None) == side
+        assert (f.low, f.high) == pytest.approx((0.95 * value, 1.05 * value))
+
+
+def test_a_clock_that_jumps(monkeypatch):
+    """A sleeping laptop: the clock leaps ahead by an hour, and the measurement ends in good order."""
+    now = [0.0]
+    monkeypatch.setattr(timing, 'time', SimpleNamespace(perf_counter=lambda: now[0]))
+    count = itertools.count()
+
+    def take():
+        now[0] += 3600 if next(count) == 50 else 0.01
+        return 1.0
+    _, f = timing._until_decided(take, lambda x: x, 5, None, 6.0, timing._no_watch)
+    assert f.windows == timing.WINDOWS and timing.decided(f.low, f.high, 5, None) == -1
+
+
+@pytest.mark.parametrize('step', [0.0, -5.0])
+def test_a_clock_that_stands_still_or_is_set_back(step):
+    """The sample is taken again; a clock that never moves gives a time, not an error."""
+    ticks, reads = iter([0.0, step, step, step + 2.0]), []
+    assert timing._sample(lambda: reads.append(1), 2, None, lambda: next(ticks)) == 1.0
+    assert len(reads) == 4
+    assert 0 < timing._sample(int, 1, None, lambda: 0.0) < 1e-6
+
+
+@pytest.mark.parametrize(('f', 'says'), [
+    (lambda: 1 / 0, 'raised ZeroDivisionError.*alone'), (lambda: math.nan, 'returned nan'),
+    (lambda: math.inf, 'returned inf'), (lambda: None, 'raised TypeError')])
+def test_what_measures_a_figure_and_cannot(f, says):
+    with pytest.raises(timing.VariantError, match=says):
+        timing.repeat(f, budget=0.1)
+
+
+@pytest.mark.parametrize(('x', 'unit', 'form', 'text'), [
+    (1.23e-5, 's', '', '≈12.3 µs'), (3.1, '×', '', '≈3.10×'), (0.643, '%', '', '≈64.3%'),
+    (0.643, '%', '.0f', '≈64%'), (1050, 'MB', '', '≈1,050 MB'), (0.0, '', '', '≈0'),
+    (2.4e-7, '', '', '≈2.4e-07'), (12.0, 's', '.1f', '≈12.0 s')])
+def test_measured_figures_are_marked(x, unit, form, text):
+    assert timing.measured(x, unit, form) == text
+
+
+@pytest.mark.parametrize(('interval', 'above', 'below', 'side'), [
+    ((2, 3), 1, None, 1), ((2, 3), 2.5, None, 0), ((2, 3), 4, None, -1), ((2, 3), 2, None, 0),
+    ((2, 3), None, 4, 1), ((2, 3), None, 2.5, 0), ((2, 3), None, 1, -1), ((2, 3), None, None, 0)])
+def test_the_side_of_a_bound(interval, above, below, side):
+    assert timing.bound_side(*interval, above, below) == side
+
+
+def test_measure():
+    """Ten times the work takes ten times as long, give or take what the minute brings."""
+    one, ten = (timing.measure(busy(n * UNITS), clock='thread', budget=0.2) for n in (1, 10))
+    assert one.low <= one.value <= one.high and one.values >= timing.WINDOWS
+    assert 4 < ten.value / one.value < 25
+
+
+def test_sync_is_called_before_each_clock_stops():
+    calls = []
+    timing.measure(lambda: calls.append('work'), sync=lambda: calls.append('sync'), budget=0.01)
+    assert calls[-1] == 'sync' and calls.count('sync') > timing.WINDOWS
+    timer = timing.Timer(sync=lambda: calls.append('stop'))
+    timer.stop()
+    assert calls[-1] == 'stop'
+
+
+def test_timer():
+    timer = timing.Timer()
+    timer.times = [1.0, 2.0]
+    assert (timer.sum(), timer.avg(), timer.cumsum()) == (3.0, 1.5, [1.0, 3.0])
+    assert timer.stop() == timer.times[-1] > 0
+
+
+def test_a_benchmark_that_raises_prints_nothing(capsys):
+    with pytest.raises(KeyError), timing.Benchmark('work'):
+        raise KeyError
+    assert capsys.readouterr().out == ''
+
+
+@pytest.mark.parametrize(('t', 'text'), [(2, '2 s'), (0.0123, '12.3 ms'), (1.5e-5, '15 µs'),
+                                         (2.5e-8, '25 ns')])
+def test_times_are_shown_with_a_unit_that_suits_them(t, text):
+    assert timing.show_seconds(t) == text
+
+
+def test_a_clock_that_is_too_coarse(monkeypatch):
+    now = [0.0]
+
+    def coarse():
+        now[0] += 1e-4
+        return math.floor(now[0] / 0.0156) * 0.0156
+    monkeypatch.setitem(timing.CLOCKS, 'thread', coarse)
+    with pytest.raises(ValueError, match=r"15.6 ms.*clock='wall'"):
+        timing.measure(int, clock='thread')
+    with pytest.raises(ValueError, match='wall'):
+        timing.measure(int, clock='sundial')
+
+
+@pytest.mark.parametrize('which', ['slow', 'fast'])
+def test_a_variant_that_raises(which):
+    good, bad = (lambda: 1), (lambda: [][1])
+    with pytest.raises(timing.VariantError, match=f"'{which}' raised IndexError.*alone"):
+        timing.ratio(*((bad, good) if which == 'slow' else (good, bad)))
+
+
+@pytest.mark.parametrize(('a', 'b', 'says'), [
+    (1.0, 1.1, 'differ by up to 0.1'), ([1, 2], [1, 2, 3], 'different shapes'),
+    (np.ones(3), np.ones((3, 1)), 'different shapes'), (float('nan'), 1.0, 'different numbers')])
+def test_variants_that_disagree(a, b, says):
+    with pytest.raises(timing.VariantError, match=says + '(.|\n)*agree=False'):
+        timing.ratio(lambda: a, lambda: b, budget=0.1)
+    timing.ratio(lambda: a, lambda: b, budget=0.01, agree=False)
+
+
+ONES = [np.ones(3), (np.ones((2, 2)), np.ones(1))]       # eight elements
+
+
+@pytest.mark.parametrize(('results', 'work'), [
+    ((8, 8.0), 8), ((np.int64(8), np.float32(2.5)), (8, 2.5)),          # each says how much it did
+    ((ONES, np.zeros((4, 2))), 8), ((ONES, np.zeros(3)), (8, 3)),       # or it is counted
+    ((ONES, 8), 8), ((0, None), 0)])
+def test_how_much_the_variants_did(results, work):
+    """Numbers, arrays, or one of each; as much for both, or for each what it does."""
+    a, b = results
+    assert timing.ratio(lambda: a, lambda: b, work=work, budget=0.01).windows == timing.WINDOWS
+
+
+@pytest.mark.parametrize(('results', 'work', 'says'), [
+    ((8, 7), 8, "'new' did 7 and not 8"), ((7, 8), 8, "'old' did 7 and not 8"),
+    ((8, 16), (8, 4), "'new' did 16 and not 4"), ((ONES[:1], ONES), 8, "'old' did 3 and not 8"),
+    ((ONES, ONES[1:]), (8, 8), "'new' did 5 and not 8"), ((8, None), 8, "'new' did 0 and not 8")])
+def test_a_variant_that_did_not_do_its_work(results, work, says):
+    a, b = results
+    with pytest.raises(timing.VariantError, match=says + '.*returns how much it did'):
+        timing.ratio(lambda: a, lambda: b, work=work, budget=0.01, names=('old', 'new'))
+
+
+def test_work_that_is_not_for_two_variants():
+    with pytest.raises(ValueError):
+        timing.ratio(int, int, work=(0, 0, 0), budget=0.01)
+
+
+@pytest.mark.parametrize('same', [
+    (None, None), (float('nan'), float('nan')), (1.0, 1.000001), ([1, (2, 3)], [1, (2, 3)])])
+def test_variants_that_agree(same):
+    timing.check_agreement(*same)
+
+
+@pytest.mark.parametrize('name', ['mxnet', 'torch'])
+def test_arrays_of_both_frameworks_are_compared(name):
+    pytest.importorskip(name)
+    if name == 'mxnet':
+        from mxnet import np as mnp
+        one, two = mnp.array([1.0, 2.0]), mnp.array([1.0, 2.5])
+    else:
+        import torch
+        one, two = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([1.0, 2.5]).bfloat16()
+    timing.check_agreement([one, one], [one, np.array([1.0, 2.0])])
+    assert timing.amount([one, (two, two)]) == 6 and timing.amount(one) == 2
+    with pytest.raises(timing.VariantError, match='differ by up to 0.5'):
+        timing.check_agreement([one], [two])
+
+
+@pytest.mark.parametrize(('a', 'b', 'says'), [
+    (np.array([True, False]), np.array([True, True]), 'differ by up to 1'),
+    (np.array([1 + 1j]), np.array([1 + 2j]), 'differ by up to 1'),
+    (np.uint8([3]), np.uint8([5]), 'differ by up to 2'),
+    ('one', 'one', 'no numbers'), ({'a': 1}, {'a': 1}, 'no numbers')])
+def test_results_of_other_kinds(a, b, says):
+    with pytest.raises(timing.VariantError, match=says):
+        timing.check_agreement(a, b)
+
+
+def test_complex_tensors_differ_in_their_imaginary_part():
+    torch = pytest.importorskip('torch')
+    with pytest.raises(timing.VariantError, match='differ by up to 1'):
+        timing.check_agreement(torch.tensor([1 + 1j]), torch.tensor([1 + 2j]))
+
+
+def test_a_variant_that_raises_later():
+    """Not at its first call: the error is the variant's own, and nothing is left behind."""
+    count = iter(range(50))
+    with pytest.raises(StopIteration):
+        timing.ratio(lambda: next(count), int, agree=False, budget=1)
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize(('times', 'sample', 'calls'), [
+    ([1e-4, 1e-4], 0.001, [10, 10]), ([1e-4, 1e-3], 0.001, [10, 1]),
+    ([4e-3, 1e-3], 0.001, [1, 4]),         # the shorter one is repeated for as long
+    ([4e-3, 4.4e-3], 0.005, [1, 1]), ([1.0, 1e-3], 0.001, [1, 50]),    # but not for a second
+    ([1e-3], 0.0055, [6]), ([1e-3, 1e-3], 1.0, [1000, 1000])])
+def test_samples_last_equally_long(times, sample, calls):
+    assert timing._counts(times, sample) == calls
+
+
+def test_the_order_within_a_pair_is_random():
+    """Neither first nor second nor alternating: busy neighbours would fall into step with it."""
+    order = []
+    pairs = [timing._round([lambda: order.append(0), lambda: order.append(1)], [1, 1], None,
+                           timing.CLOCKS['wall']) and order[-2:] for _ in range(200)]
+    assert 50 < pairs.count([0, 1]) < 150 and pairs.count([0, 1]) + pairs.count([1, 0]) == 200
+
+
+def test_the_readers_random_numbers_stay_as_they_are():
+    import random
+    random.seed(0)
+    expected = random.random(), random.random()
+    random.seed(0)
+    found = [random.random()]
+    timing.ratio(int, int, budget=0.01)
+    assert (*found, random.random()) == expected
+
+
+def test_an_interrupt_leaves_the_garbage_collector_on():
+    seen = []
+
+    def interrupted():
+        seen.append(gc.isenabled())
+        if seen.count(False) > 10:          # in the middle of the samples, where it is off
+            raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        timing.measure(interrupted, sample=1e-4)
+    assert gc.isenabled()
+
+
+# --- kernels of n operations ----------------------------------------------------------------------
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """A clock of ours and a kernel whose operations take 1 ns, or 10 ns in the calls that it is told
+    are interrupted; returns the function that tells it, and the numbers of operations of all calls."""
+    now, calls, count, hit = [0.0], [], [0], [lambda i: False]
+
+    def run(n):
+        calls.append(n)
+        interrupted = hit[0](len(calls))
+        count[0] += interrupted
+        now[0] += n * (1e-8 if interrupted else 1e-9)
+    monkeypatch.setattr(timing, 'time', SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(timing, '_interruptions', lambda: count[0])
+
+    def interrupted_in(f):
+        hit[0] = f
+        return run
+    return interrupted_in, calls
+
+
+@pytest.mark.parametrize('pick', ['least', 'median'])
+def test_interrupted_samples_are_dropped(kernel, pick):
+    interrupted_in, calls = kernel
+    f = timing.sample(interrupted_in(lambda i: i > 60 and i % 3 == 0), pick, budget=1e9)
+    assert [f.value, f.low, f.high] == pytest.approx([1e-9] * 3)
+    assert f.values < timing.MOST < len(calls)
+    assert calls[-1] == pytest.approx(0.002 / 1e-9)             # samples of the length asked for
+
+
+def test_a_core_that_is_never_left_alone(kernel):
+    """The samples are taken as they are, and it ends."""
+    f = timing.sample(kernel[0](lambda i: True), budget=0.0)
+    assert f.value == pytest.approx(1e-8) and timing.CLEAN <= f.values <= timing.MOST
+
+
+@pytest.mark.skipif(not hasattr(os, 'sched_setaffinity'), reason='this system binds nobody to a core')
+def test_the_system_counts_interruptions():
+    """Two that are busy on one core: the system takes it from each in turn."""
+    cores = os.sched_getaffinity(0)
+    with neighbours(1) as others:
+        try:
+            for who in (0, others[0].pid):
+                os.sched_setaffinity(who, {min(cores)})
+            before, end = timing._interruptions(), time.monotonic() + 60
+            while timing._interruptions() == before and time.monotonic() < end:
+                sum(range(10_000))
+            assert timing._interruptions() > before
+        finally:
+            os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.parametrize(('pick', 'value', 'low', 'high'), [
+    ('least', 1, 1, 9), ('median', 5.5, 1.5, 9.5)])
+def test_the_least_or_the_median_of_samples(pick, value, low, high):
+    f = timing.figure([1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10], pick)      # five parts of two
+    assert (f.value, f.low, f.high, f.values) == (value, low, high, 10)
+    half = f / 2
+    assert (half.value, half.low, half.high, half.values) == (value / 2, low / 2, high / 2, 10)
+
+
+def test_few_samples_or_none():
+    assert timing.figure([2.0]) == timing.Time(2.0, 2.0, 2.0, 1)
+    with pytest.raises(ValueError):
+        timing.figure([])
+    with pytest.raises(KeyError):
+        timing.figure([1.0], 'mean')
+
+
+@pytest.mark.parametrize(('low', 'high', 'steady'), [(1, 1, True), (0.9, 1.15, True), (0.9, 1.3, False)])
+def test_a_wide_range_is_not_steady(low, high, steady):
+    assert timing.Time(1.0, low, high, 15).steady == steady
+
+
+def test_a_kernel_that_does_nothing():
+    with pytest.raises(ValueError, match='takes no time'):
+        timing.sample(lambda n: None)
+
+
+@pytest.mark.parametrize(('f', 'text'), [
+    (timing.Time(1.5e-9, 1e-9, 2e-9, 15), '≈1.5 ns (1 ns–2 ns)'),
+    (timing.Ratio(2, 1.5, 3, 15), '≈2.00× (1.50–3.00)'),
+    (timing.Figure(2, 1.5, 3, 15), '≈2.00 (1.50–3.00)')])
+def test_figures_show_their_range_in_the_form_that_a_check_masks(f, text):
+    assert str(f) == repr(f) == text
+
+
+@pytest.mark.parametrize('text', ['0', '-3', 'soon', 'nan', 'inf'])
+def test_a_bad_number_of_seconds_is_named(monkeypatch, text):
+    monkeypatch.setenv('D2L_SPAN', text)
+    with pytest.raises(ValueError, match=f"D2L_SPAN.*'{text}'"):
+        timing.seconds_of('D2L_SPAN', 4)
+    monkeypatch.setenv('D2L_SPAN', '')
+    assert timing.seconds_of('D2L_SPAN', 4) == 4

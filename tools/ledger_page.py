@@ -1,0 +1,215 @@
+"""The ledger: every claim of the book with the verdict of the run that the pages show."""
+
+import csv
+import html
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from tested_results import machine, timing
+from tested_results.claims import MARKS, VERDICTS, Claim
+from tools import ledger, text
+from tools.ledger import Ledger
+from tools.notebooks import ROOT
+
+HISTORY = ('claim', 'sentence', 'machine', 'figure', 'what became of it')
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One claim as a page shows it; ``stored`` if the page was not run here."""
+
+    claim: Claim
+    page: str           # path without suffix, from the root
+    stored: bool
+
+    @property
+    def sentence(self) -> str:
+        """What the text says: in the older form the cell's own sentence, else the first that quotes it."""
+        return self.claim.sentence or text.sentence_of(self.claim.id)
+
+    def link(self, source: str) -> str:
+        """Relative address of the claim, seen from the page ``source``."""
+        up = '../' * source.count('/')
+        return f'{"" if source == self.page else up + self.page + ".html"}#{self.claim.anchor}'
+
+
+def page_name(path: Path, root: Path = ROOT) -> str:
+    """A page's path without a suffix, from the root."""
+    return path.relative_to(root).with_suffix('').as_posix()
+
+
+def collect(nb: nbformat.NotebookNode, page: str, stored: bool) -> list[Entry]:
+    """The claims in the outputs of a notebook."""
+    return [Entry(c, page, stored) for c in ledger.claims_of(nb)]
+
+
+def machines(entries: list[Entry]) -> str:
+    """The machines that measured these claims, each once: a cell that was refreshed alone may be
+    from another one than its neighbours."""
+    return ' and '.join(dict.fromkeys(e.claim.machine for e in entries))
+
+
+def line(entries: list[Entry], seconds: float) -> str:
+    """The ledger in one line."""
+    counts = Counter(e.claim.verdict for e in entries if e.claim.bounded)
+    stored = sum(e.stored for e in entries)
+    words = {'holds': 'hold', 'fails': 'fail'}
+    parts = [f'{counts[v]} {words.get(v, v)}' for v in VERDICTS]
+    return (f'ledger: {sum(counts.values())} tested statements: ' + ', '.join(parts) + f'; {seconds:.0f} s; '
+            + (f'{stored} of them stored, not run here; ' if stored else '')
+            + machines(entries))
+
+
+def by_kind(entries: list[Entry]) -> str:
+    """How many results there are of each kind."""
+    counts = Counter(e.claim.kind for e in entries if e.claim.bounded)
+    return (f'Of the {sum(counts.values())} tested statements, {counts["ratio"]} compare two times and '
+            f'{counts["figure"]} rest on another repeated measurement, each with an interval; '
+            f'{counts["count"]} are counts and {counts["fact"]} facts, which need none. '
+            '[How results are tested](verdicts.md) says how often a result is wrong.')
+
+
+def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
+    """The statements that fail on a stored machine, in the run that is shown or in a further one.
+
+    Args:
+        entries: of the pages; those that were measured here and fail stand first.
+    """
+    pages = {c.id: (page_name(c.page), c.old) for p in text.pages() for c in text.calls(p)}
+    rows = []
+    for e in entries:
+        if e.claim.verdict == 'fails' and not e.stored:
+            sentence, figure, bound = (html.escape(x).replace('|', '\\|')
+                                       for x in (e.sentence, e.claim.figure or 'not so', e.claim.bound))
+            rows.append(f'| <a href="{e.link("refuted")}">{sentence}</a> | **this machine** | this one '
+                        f'| {figure} | {bound} |')
+    for led in stored:
+        for id, data in led.claims.items():
+            if 'fails' in data['verdicts'] and id in pages:
+                page, old = pages[id]
+                c = led.claim(id)
+                sentence, bound = (html.escape(x).replace('|', '\\|') for x in (c.sentence, c.bound))
+                verdicts, runs = data['verdicts'], data['runs']
+                rows.append(f'| <a href="{page}.html#{"claim-" * old}{id}">{sentence}</a> '
+                            f'| {led.machine["processor"]} | {verdicts.count("fails")} of '
+                            f'{len(verdicts)}{" judged" * (len(verdicts) < len(runs))} '
+                            f'| {_figures(c, runs)} | {bound} |')
+    head = ['| sentence | fails on | in runs | measured | bound |', '|---|---|---|---|---|']
+    return '\n'.join(head + rows) if rows else 'No statement fails on a machine whose ledger is stored.'
+
+
+def history() -> str:
+    """What was refuted before, from ``ledgers/refuted.csv``, as an HTML table for each topic."""
+    with (ROOT / 'ledgers' / 'refuted.csv').open(newline='') as f:
+        rows = list(csv.DictReader(f))
+    parts = []
+    for name in dict.fromkeys(r['topic'] for r in rows):
+        body = ''.join('<tr>' + ''.join(f'<td>{html.escape(r[c])}</td>' for c in HISTORY) + '</tr>\n'
+                       for r in rows if r['topic'] == name)
+        head = ''.join(f'<th scope="col">{c}</th>' for c in HISTORY)
+        parts += [f'### {name}', '', '<div class="d2l-ledger" tabindex="0" role="group" aria-label="'
+                  f'{name}"><table class="table"><thead><tr>' + head
+                  + '</tr></thead><tbody>\n' + body + '</tbody></table></div>', '']
+    return '\n'.join(parts)
+
+
+def _figures(c: Claim, runs: list[float]) -> str:
+    """What a machine measured: the figure of one run, or the medians of all."""
+    return ', '.join(map(timing.show_figure, runs)) if len(runs) > 1 else c.figure or 'not so'
+
+
+def outcome(verdicts: list[str]) -> str:
+    """``holds on 2 of 3``: of the machines that have a verdict."""
+    decided = [v for v in verdicts if v in ('holds', 'fails')]
+    return f'holds on {decided.count("holds")} of {len(decided)}' if decided else 'not tested yet'
+
+
+def badge(verdict: str) -> str:
+    """A verdict as a mark with its word."""
+    return f'<span class="d2l-badge {css(verdict)}">{MARKS[verdict]} {verdict}</span>'
+
+
+def badges(old: dict | None) -> str:
+    """A machine's verdict, and in how many of its runs it was another one."""
+    if old is None:
+        return '–'
+    all_runs, first = old['verdicts'], old['verdict']
+    return badge(first) + ''.join(f'<br>{badge(v)} in {all_runs.count(v)} of {len(all_runs)} runs'
+                                  for v in VERDICTS if v != first and v in all_runs)
+
+
+def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[str, str]) -> str:
+    """The ledger as Markdown with one table for each page, to stand below the text of ``ledger.md``.
+
+    Args:
+        asked: for results that the book asks to guess, the address of the question.
+    """
+    names = ['this run', *(led.machine['processor'] for led in stored)]
+    rows = [summary.replace('ledger: ', '**', 1).replace(' statements:', ' statements:**', 1), '',
+            by_kind(entries), '', '| column | machine |', '|---|---|',
+            f'| this run | {machines(entries)} |']
+    rows += [f'| {name} | {led.kind}; Python {led.machine["python"]} |'
+             for name, led in zip(names[1:], stored, strict=True)]
+    rows += ['', f'<div class="d2l-filter" data-machines="{html.escape("|".join(names))}"></div>', '']
+    for name in dict.fromkeys(e.page for e in entries):
+        mine = [e for e in entries if e.page == name]
+        rows += [f'## [{title(name)}]({name})', '']
+        if mine[0].stored:
+            rows += [f'Not run here: stored outputs from {machines(mine)}.', '']
+        rows += [table(mine, names, stored, asked), '']
+    return '\n'.join(rows)
+
+
+def table(entries: list[Entry], names: list[str], stored: list[Ledger], asked: dict[str, str]) -> str:
+    """Results × machines as an HTML table; the attributes of a row are what the scripts ask for."""
+    head = ''.join(f'<th scope="col">{html.escape(n)}</th>' for n in
+                   ('statement', 'kind and bound', 'measured in this run', *names, 'all machines'))
+    body = []
+    for e in (e for e in entries if e.claim.bounded):
+        c = e.claim
+        found = [led.claims.get(c.id) for led in stored]
+        others = [old['verdict'] if old else '' for old in found]
+        verdicts = [c.verdict, *others]
+        cells = ''.join(f'<td>{x}</td>' for x in (badge(c.verdict), *map(badges, found)))
+        hidden = (f' data-id="{c.id}" data-asked="{html.escape(asked[c.id])}"'      # until it is guessed
+                  if c.id in asked and c.value else '')
+        body.append(
+            f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(c.needs)}" '
+            f'data-verdicts="{"|".join(verdicts)}"><th scope="row"{hidden}><a href="{e.link("ledger")}">'
+            f'{html.escape(e.sentence)}</a></th><td>{c.kind}, {html.escape(c.bound)}</td>'
+            f'<td><span class="d2l-figure">{html.escape(c.figure or c.reason)}</span></td>{cells}'
+            f'<td>{outcome(others or verdicts)}</td></tr>')
+    return ('<div class="d2l-ledger"><table class="table"><thead><tr>' + head + '</tr></thead><tbody>\n'
+            + '\n'.join(body) + '\n</tbody></table></div>')
+
+
+def topic(name: str) -> str:
+    """The topic that a page belongs to: its folder."""
+    return name.split('/')[-2].replace('_', ' ') if '/' in name else name
+
+
+def css(verdict: str) -> str:
+    """Class name of a verdict."""
+    return 'd2l-' + verdict.split()[0]
+
+
+def title(name: str) -> str:
+    """The first heading of a page."""
+    path = next(p for p in (ROOT / f'{name}.ipynb', ROOT / f'{name}.md') if p.exists())
+    heads = [ln for ln in text.markdown(path).split('\n') if ln.startswith('# ')]
+    return heads[0].removeprefix('# ') if heads else name
+
+
+def as_json(entries: list[Entry], summary: str) -> str:
+    """The ledger as JSON, with the machine's description."""
+    return json.dumps({
+        'summary': summary, 'machine': machine.machine(),
+        'claims': [{**e.claim.data(), 'sentence': e.sentence, 'figure': e.claim.figure,
+                    'bound': e.claim.bound, 'anchor': e.claim.anchor, 'page': e.page,
+                    'stored': e.stored} for e in entries],
+    }, indent=1, ensure_ascii=False) + '\n'

@@ -1,0 +1,99 @@
+"""All the checks: style, unit tests, rules for notebooks, and every notebook re-run by nbval.
+
+    python -m tools.suite [quick | profile] [arguments of pytest …]
+
+First the tests that measure nothing, on all cores. If they pass, the notebooks: those of solutions, and
+those none of whose results needs a free core, two at a time; then, one after another, the tests that
+measure and the other notebooks. *quick* leaves out the notebooks and the tests that start clusters,
+kernels or builds; *profile* runs nothing and prints what took longest when it last ran.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tested_results import machine
+from tools import ledger, notebooks, quoting
+from tools.notebooks import ROOT
+
+BESIDE = ['-n', str(machine.cores()), '--dist', 'loadfile', '--no-loadscope-reorder']      # pytest-xdist
+TWO = ['-n', str(min(2, machine.cores())), '--dist', 'loadfile']
+DURATIONS = ROOT / '_build' / 'durations.json'
+RESULTS = ROOT / '_build' / 'results'       # of the notebooks that ran beside each other
+NBVAL = ['--nbval', '--nbval-current-env', '--nbval-sanitize-with', 'tests/sanitize.cfg',
+         '--nbval-cell-timeout', '300', '--nbval-kernel-startup-timeout', '120']
+
+
+def pytest(*args: str) -> int:
+    """Run pytest with what this book adds to it; returns its exit status."""
+    return subprocess.run([sys.executable, '-m', 'pytest', '-q', '-p', 'tests.durations',
+                           '-p', 'tests.notebook_plugin', *args], cwd=ROOT).returncode
+
+
+def beside() -> list[Path]:
+    """The notebooks that are run two at a time.
+
+    What needs a free core is then not tested in the solutions, and no other notebook of these has it.
+    """
+    return [p for p in notebooks.notebooks() if not notebooks.missing(notebooks.framework(p)) and (
+        'solutions' in p.stem or not any('cores' in need for c in ledger.claims_of(notebooks.read(p))
+                                         for need in c.needs))]
+
+
+def whole_book() -> int:
+    """Run all notebooks, and the tests that measure; returns an exit status."""
+    paths = [str(p.relative_to(ROOT)) for p in beside()]
+    shutil.rmtree(RESULTS, ignore_errors=True)
+    over = f'--handed-over={RESULTS}'
+    return (pytest(*NBVAL, *TWO, over, *paths)
+            or pytest('-m', 'alone', '--whole-book', over, *NBVAL, *(f'--ignore={p}' for p in paths)))
+
+
+def check(quick: bool, args: list[str]) -> int:
+    """Run the checks; returns an exit status. Arguments of pytest choose tests, which run in turn."""
+    style = subprocess.run([sys.executable, '-m', 'ruff', 'check', '--quiet', '.'], cwd=ROOT).returncode
+    if quick:
+        tests = pytest('-m', 'not slow', *(args or BESIDE), 'tests')
+        old, n = quoting.waiting()
+        print(f'{old} of {n} results are still made by the older call')
+    elif args:
+        tests = pytest(*NBVAL, *args)
+    else:
+        tests = pytest('-m', 'not alone', *BESIDE, 'tests') or whole_book()
+    if style:
+        print('style: ruff found the above')
+    return style or tests
+
+
+def profile(n: int = 20) -> int:
+    """Print the notebooks, and the cells and tests, that took longest."""
+    if not DURATIONS.exists():
+        sys.exit('Nothing has run here yet: make test first.')
+    took = json.loads(DURATIONS.read_text())
+    files: dict[str, float] = {}
+    for name, t in took.items():
+        file = name.split('::')[0]
+        files[file] = files.get(file, 0) + t['seconds']
+    print(f'{sum(files.values()):7.1f} s  all, less the starts of kernels')
+    single = [(t['seconds'], name, t['first line']) for name, t in took.items()]
+    for title, rows in (('files', [(s, f, '') for f, s in files.items()]), ('cells and tests', single)):
+        print(f'\nThe {n} slowest {title}')
+        for seconds, name, line in sorted(rows, reverse=True)[:n]:
+            print(f'{seconds:7.1f} s  {name}  {line}'[:150].rstrip())
+    return 0
+
+
+def main() -> int:
+    what, args = (sys.argv[1:2] or [''])[0], sys.argv[2:]
+    if what == 'profile':
+        return profile()
+    return check(what == 'quick', args if what == 'quick' else sys.argv[1:])
+
+
+if __name__ == '__main__':
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit('\ninterrupted')
