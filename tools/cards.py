@@ -79,15 +79,22 @@ def between(c: Claim, machines: list[Ledger]) -> str:
     return f'{len(old["runs"])} runs of such a machine: {low}–{high}'
 
 
-def lines(c: Claim, stored: bool, machines: list[Ledger]) -> list[str]:
-    """What a card says, as plain lines."""
+def lines(c: Claim, stored: bool, machines: list[Ledger], number: str = '') -> list[str]:
+    """What a card says, as plain lines.
+
+    Args:
+        number: the machine whose number stands in the text, where this one has none.
+    """
     others = elsewhere(c, machines)
     sign = f'{MARKS[c.verdict]} ' if c.bounded else ''
+    tried = c.value is not None or c.decided
     said = [c.readout if not c.sentence else f'measured {c.figure}' if c.figure else '',
             f'{sign}{c.tested}' if c.tested else 'not tested against a bound',
             f'times: {c.times}' if c.times else '', between(c, machines), c.evidence,
             f'conditions: {", ".join(c.needs)}' if c.needs else '', outcome(c, others),
-            f'{"a stored run on" if stored else "measured here, on"} {c.machine}', *hints(c, others)]
+            f'{"a stored run on" if stored else "measured here, on" if tried else "not tested here, on"} '
+            f'{c.machine}', f'the number in the text is that of a stored run on {number}' if number else '',
+            *hints(c, others)]
     return [s for s in said if s]
 
 
@@ -111,15 +118,16 @@ def card(said: list[str], cell: str, book: str) -> str:
 
 
 def link(words: str, c: Claim, href: str, stored: bool, machines: list[Ledger], book: str,
-         anchor: str = '', asked: str = '') -> str:
+         anchor: str = '', asked: str = '', number: str = '') -> str:
     """A quotation of a result in the text: its words, the mark, and the card for ``card.js``.
 
     Args:
         words: HTML, with the number of the run that is shown.
         anchor: an id for the link, where it is the first to quote the result.
         asked: the address of the question, where the book asks for a guess at this result.
+        number: see :func:`lines`.
     """
-    said = lines(c, stored, machines)
+    said = lines(c, stored, machines, number)
     extra = (f' id="{anchor}"' if anchor else '') + (f' data-asked="{escape(asked)}"' if asked else '')
     return (f'<a class="d2l-said d2l-{c.verdict.split()[0]}"{extra} data-id="{c.id}" href="{href}" '
             f'title="{escape("; ".join(said))}" '

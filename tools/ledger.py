@@ -276,7 +276,7 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
         old = reference.get(c.id)
         if c.timed or not c.decided and c.bounded:
             continue
-        if c.verdict == 'fails' and not (old and old.verdict == 'fails'):
+        if c.verdict == 'fails':        # also where it is stored so: it must not stay green
             said.red.append(f'{c.id}: fails, and no clock made it{f" ({c.figure})" * bool(c.figure)}')
         elif old and old.value is not None and c.value != old.value and _whole(c, old):
             said.red.append(f'{c.id}: {c.figure}, and stored is {old.figure}')
@@ -337,9 +337,11 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
 
 
 def _whole(a: Claim, b: Claim) -> bool:
-    """Whether two counts are whole numbers, which must be equal; the rest depends on rounding."""
-    return a.kind == 'count' and all(
-        x.value is not None and math.isfinite(x.value) and x.value == round(x.value) for x in (a, b))
+    """Whether two counts must be equal: whole numbers must, and what is stored as a whole number, but for
+    zero, beside which rounding shows. The rest depends on rounding."""
+    def whole(x: Claim) -> bool:
+        return x.value is not None and math.isfinite(x.value) and x.value == round(x.value)
+    return a.kind == 'count' and whole(b) and (whole(a) or b.value != 0)
 
 
 def how_to_contribute() -> str:

@@ -326,7 +326,7 @@ def main() -> int:
     stored = {c.id: c for p in paths for c in ledger.claims_of(nbformat.read(p, as_version=4))}
     for name in quoting.update(stored):
         print(f'{name}: the numbers in its text are those of the stored run now')
-    for problem in quoting.problems({}):
+    for problem in quoting.problems(stored):
         print(problem, file=sys.stderr)
     return 1 if failed else 0
 

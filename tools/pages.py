@@ -80,14 +80,16 @@ def measured_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger_pa
 
 
 def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: dict[str, str],
-          machines: list[Ledger], asked: dict[str, str]) -> str:
+          machines: list[Ledger], asked: dict[str, str], kept: dict[str, Claim] | None = None) -> str:
     """Put the shown run's numbers into the links that quote results, with a mark and a card.
 
     Args:
         said: for each result the page that quotes it first; those of this text are added.
         machines: the ledgers of other machines.
         asked: for results that the book asks to guess, the address of the question from the root.
+        kept: the results of the stored run, whose number stands where this run has none.
     """
+    kept = kept or {}
     up = '../' * page.count('/')
 
     def replace(m: re.Match) -> str:
@@ -95,13 +97,15 @@ def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: d
         if id not in entries:
             return words
         e = entries[id]
+        old = kept.get(id)
+        number = old.machine if old and old.value is not None and e.claim.value is None else ''
         anchor = '' if id in said else f'said-{id}'
         said.setdefault(id, page)
         if not m[2]:
             with contextlib.suppress(quoting.Misfit):       # a test names it; the page shows the source's
                 words = quoting.rendered(words, e.claim, part)
         return cards.link(words, e.claim, e.link(page), e.stored, machines, f'{up}ledger.html', anchor,
-                          up + asked[id] if id in asked and e.claim.value else '')
+                          up + asked[id] if id in asked and e.claim.value else '', '' if e.stored else number)
     return texts.LINK.sub(replace, source)
 
 
@@ -226,6 +230,10 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     entries = [e for path, nb in shown.items()
                for e in ledger_page.collect(nb, ledger_page.page_name(path), path in old)]
     by_id = {e.claim.id: e for e in entries}
+    kept = {c.id: c for path in shown for c in ledger.claims_of(notebooks.read(path))}
+    for path in shown:          # a result that this run has not made is shown as it is stored
+        for c in ledger.claims_of(notebooks.read(path)):
+            by_id.setdefault(c.id, ledger_page.Entry(c, ledger_page.page_name(path), True))
     summary = ledger_page.line(entries, sum(e.claim.seconds for e in entries if not e.stored))
     machines = ledger.all_ledgers()
     asking_for = {id: where for path, nb in shown.items()
@@ -246,7 +254,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
             if cell.cell_type == 'markdown':
                 cell.source = markup.for_sphinx(cell.source, name, cell.id)
                 cell.source = quote(terms.link(cell.source, seen), name, by_id, said, machines,
-                                    asking_for)
+                                    asking_for, kept)
     files = [*(ROOT / name for name in ('_config.yml', '_toc.yml', 'references.bib')),
              *(p for p in texts.pages() if p.suffix == '.md'),
              *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:]),
@@ -264,7 +272,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
         if path.suffix == '.md':
             content = exercises.with_solutions(content)
             linked = content if path.stem == 'glossary' else terms.link(content, set())
-            content = quote(linked, ledger_page.page_name(path), by_id, said, machines, asking_for)
+            content = quote(linked, ledger_page.page_name(path), by_id, said, machines, asking_for, kept)
         for mark, made in (('<!-- ledger -->',
                             lambda: ledger_page.page(entries, summary, machines, asking_for)),
                            ('<!-- ledger: line -->', lambda: counted(entries)),

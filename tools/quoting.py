@@ -182,8 +182,10 @@ def problems(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> 
     made = Counter(c.id for c in calls)
     found = [f'{c.where}: the result {c.id!r} is made twice: give one of them another id'
              for c in calls if c.id and made[c.id] > 1]
-    found += [f'{c.where}: the id of a result is a literal text' for c in calls if not c.id]
-    found += [f'{c.where}: compare takes two variants by name, and here are {c.variants}'
+    found += [f'{c.where}: the id of a result is no literal text: write it in quotes in the call'
+              for c in calls if not c.id]
+    found += [f'{c.where}: compare takes two variants by name, such as eager=f, compiled=g, and '
+              f'here are {c.variants}: leave the others to another call'
               for c in calls if c.name == 'compare' and c.variants != 2]
     quoted = {link.id for link in links}
     found += [f'{c.where}: no text quotes the result {c.id!r}: link to it, or delete it'

@@ -135,16 +135,17 @@ def test_a_fact_that_fails_is_red_on_any_machine(machine):
     assert said.red == ['a-f: fails, and no clock made it']
     said = judge([*many(), old[-2], result('a-n', 'fails', 'count', value=1.0)], old, machine)
     assert said.red == ['a-n: fails, and no clock made it (1)']
-    # no line of expected.csv helps, and it is red too where nothing is stored
+    # no line of expected.csv helps, and it is red too where nothing is stored, or where it is stored so
     new = [*many(), result('a-f', 'fails', 'fact')]
     assert judge(new, [*many()], machine, known=[line('a-f', '*')]).red == [
         'a-f: fails, and no clock made it']
+    assert judge(new, new, machine).red == ['a-f: fails, and no clock made it']
 
 
 @pytest.mark.parametrize('verdict', ['holds', 'measured'])
 @pytest.mark.parametrize(('before', 'now', 'red'), [
-    (15329.0, 15329.0, False), (15329.0, 15330.0, True), (0.0, 1.0, True), (2.5e-7, 3.1e-7, False),
-    (0.0, 2.4e-7, False)])
+    (15329.0, 15329.0, False), (15329.0, 15330.0, True), (727.0, 727.5, True), (0.0, 1.0, True),
+    (2.5e-7, 3.1e-7, False), (0.0, 2.4e-7, False)])
 @pytest.mark.parametrize('machine', [HERE, NEW])
 def test_a_whole_count_is_the_stored_one(verdict, before, now, red, machine):
     """What is not whole depends on how a processor rounds."""

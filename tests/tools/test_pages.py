@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from dataclasses import replace
 
 import bs4
 import nbformat
@@ -112,6 +113,17 @@ def test_a_link_shows_the_shown_run_s_number_with_a_mark_and_a_card():
     card = bs4.BeautifulSoup(first['data-card'], 'html.parser')
     assert card.b.text == 'slow ÷ fast = 6.02× (5.70–6.30)' and 'a stored run on m' in card.text
     assert [a['href'] for a in card('a')] == ['../../chapters/a/page.html#a-b', '../../ledger.html']
+
+
+def test_where_this_machine_has_no_number_the_stored_one_says_whose_it_is():
+    nothing = replace(TIMES, verdict='not testable here', value=None, low=None, high=None, parts={},
+                      reason='no GPU', machine='this one')
+    here = {'a-b': ledger_page.Entry(nothing, 'chapters/a/page', False)}
+    made = pages.quote('It is [6.0×](#a-b).', 'chapters/b/other', here, {}, [], {}, {'a-b': TIMES})
+    link = bs4.BeautifulSoup(made, 'html.parser').a
+    assert link.get_text() == '6.0×–'
+    assert 'not tested here, on this one' in link['title'] and 'measured here' not in link['title']
+    assert 'the number in the text is that of a stored run on m' in link['title']
 
 
 def test_the_older_form_keeps_its_words():

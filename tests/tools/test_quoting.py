@@ -169,7 +169,7 @@ def test_what_fits_is_no_problem(book):
     ({'cells': [*CELLS, '1 + 1', CELLS[1]]},
      "two.ipynb, cell 1, line 5: the result 'a-n' is made twice: give one of them another id"),
     ({'cells': [*CELLS, 'd2l.verify(name, True)']},
-     'two.ipynb, cell 1, line 4: the id of a result is a literal text'),
+     'two.ipynb, cell 1, line 4: the id of a result is no literal text: write it in quotes in the call'),
     ({'page': GOOD.replace('6.0×', '7.0×')},
      'one.md, line 3: the text says "7.0× faster", and the stored run "6.0× faster": make refresh'),
     ({'page': GOOD.replace('20 ms', '21 ms')},
@@ -179,9 +179,11 @@ def test_what_fits_is_no_problem(book):
     ({'cells': [*CELLS, "d2l.count('a-more', 3)"]},
      "two.ipynb, cell 1, line 4: no text quotes the result 'a-more': link to it, or delete it"),
     ({'cells': [CELLS[0].replace('fast=g, ', ''), *CELLS[1:]]},
-     'two.ipynb, cell 1, line 1: compare takes two variants by name, and here are 1'),
+     'two.ipynb, cell 1, line 1: compare takes two variants by name, such as eager=f, compiled=g, '
+     'and here are 1: leave the others to another call'),
     ({'cells': [CELLS[0].replace('fast', 'third=h, fast'), *CELLS[1:]]},
-     'two.ipynb, cell 1, line 1: compare takes two variants by name, and here are 3'),
+     'two.ipynb, cell 1, line 1: compare takes two variants by name, such as eager=f, compiled=g, '
+     'and here are 3: leave the others to another call'),
     ({'page': GOOD.replace('6.0× faster', '6.0 ms')},
      "one.md, line 3: 'a-b' is measured in ×, which ms does not fit: write '6.0×'"),
     ({'page': GOOD.replace(':fast', ':best')},

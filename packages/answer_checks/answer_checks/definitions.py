@@ -18,9 +18,11 @@ import numpy as np
 
 
 def _book() -> Path:
-    """The folder around the working directory that has topics with checkers; else that directory."""
+    """The folder with topics that have checkers: around the working directory, or around this package; else
+    the working directory."""
     here = Path.cwd()
-    return next((p for p in (here, *here.parents) if any(p.glob('chapters/*/checkers.py'))), here)
+    around = here, *here.parents, *Path(__file__).resolve().parents
+    return next((p for p in around if any(p.glob('chapters/*/checkers.py'))), here)
 
 
 ROOT = _book()
