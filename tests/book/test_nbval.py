@@ -56,7 +56,7 @@ def test_a_planted_false_result_is_red(tmp_path, monkeypatch):
     path, nb, c = first_timed_result()
     copy, here = tmp_path / path.name, tmp_path / 'ledgers'
     # a fault that is there to be seen shows in less time than a reader's figure takes
-    nb.cells.insert(0, nbformat.v4.new_code_cell('from d2l_local import timing\ntiming.SPAN = 0.5'))
+    nb.cells.insert(0, nbformat.v4.new_code_cell('from tested_results import timing\ntiming.SPAN = 0.5'))
     nbformat.write(nb, copy)
     monkeypatch.setattr(ledger, 'FOLDER', here)
     ledger.write({c.id: c}, {})
@@ -68,7 +68,7 @@ def test_a_planted_false_result_is_red(tmp_path, monkeypatch):
     assert status == 1 and f'RED: fails twice, in two fresh kernels: {c.id}' in said, said
 
 
-FIXED = """from d2l_local import claims, timing
+FIXED = """from tested_results import claims, timing
 found = dict(ratio=(2, 1, 3))
 timing.ratio = lambda *a, **k: timing.Ratio(*found['ratio'], 30, slow=2e-5, fast=1e-5)"""
 
@@ -213,7 +213,7 @@ def test_guesses_of_whoever_runs_it_change_nothing(tmp_path):
     """Neither one that is kept nor one that is typed into the cell."""
     path, kept = tmp_path / 'asks.ipynb', tmp_path / 'guesses.json'
     kept.write_text('{"guesses": {"a-b": {"guess": 3}}}')
-    code = ('from d2l_local import claims, predictions\n'
+    code = ('from tested_results import claims, predictions\n'
             "predictions.predict('a-b', 'How many?', guess={})\n"
             "c = claims.claim('a-b', 'A sentence.', 6.0, above=2)")
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code.format('...'))]), path)

@@ -130,7 +130,7 @@ def test_runs_that_store_and_compare_outputs_know_no_guesses(file, said, monkeyp
 @pytest.mark.slow
 def test_a_run_that_stores_outputs_does_not_see_the_guess_in_its_cell(file):
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (
-        'from d2l_local import claims, predictions',
+        'from tested_results import claims, predictions',
         "predictions.predict('a-b', 'How many?', 3)",
         "claims.claim('a-b', 'A sentence.', 6.0, above=2)")])
     nbformat.write(nb, file.parent / 'asks.ipynb')

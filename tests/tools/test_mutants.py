@@ -49,7 +49,7 @@ def planted(tmp_path, source):
     return path
 
 
-PAIRS = '''from d2l_local import claims, timing
+PAIRS = '''from tested_results import claims, timing
 timing.SPAN = 0.2
 def work(n):
     return lambda: sum(range(n))
