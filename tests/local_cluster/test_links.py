@@ -284,13 +284,13 @@ def test_nothing_is_left_when_the_owner_is_killed(possible, number):
 
 def copy_of_links(folder, change=str):
     """The module and nothing else of the project, which another user may not be able to read."""
-    package = Path(folder, 'd2l_local', 'processes')
-    package.mkdir(parents=True)
-    for file, text in ((package.parent / '__init__.py', ''), (package / '__init__.py', ''),
+    package = Path(folder, 'local_cluster')
+    package.mkdir()
+    for file, text in ((package / '__init__.py', ''),
                        (package / 'links.py', change(Path(links.__file__).read_text()))):
         file.write_text(text)
         file.chmod(0o644)
-        file.parent.chmod(0o755)
+    package.chmod(0o755)
     return str(package / 'links.py')
 
 
