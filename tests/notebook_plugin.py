@@ -19,7 +19,7 @@ from tools import ledger, notebooks
 
 # Seconds of all windows, and to wait for a condition; the number of windows.
 HERE = {'D2L_SPAN': '1', 'D2L_BUDGET': '3', 'D2L_WINDOWS': '7'}
-LONGEST = 'test_screens.py', 'test_editions.py'      # begun first, or one core would wait at the end
+LONGEST = 'test_screens.py', 'test_student.py'      # begun first, or one core would wait at the end
 claims: list[Claim] = []
 raw: list[dict] = []                 # the same, as outputs have them
 beside: set[str] = set()            # ids of those that other processes handed over
