@@ -229,11 +229,11 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     """
     entries = [e for path, nb in shown.items()
                for e in ledger_page.collect(nb, ledger_page.page_name(path), path in old)]
-    by_id = {e.claim.id: e for e in entries}
-    kept = {c.id: c for path in shown for c in ledger.claims_of(notebooks.read(path))}
-    for path in shown:          # a result that this run has not made is shown as it is stored
-        for c in ledger.claims_of(notebooks.read(path)):
-            by_id.setdefault(c.id, ledger_page.Entry(c, ledger_page.page_name(path), True))
+    # A result that this run has not made is shown as it is stored.
+    stored = [e for path in shown
+              for e in ledger_page.collect(notebooks.read(path), ledger_page.page_name(path), True)]
+    by_id = {e.claim.id: e for e in [*stored, *entries]}
+    kept = {e.claim.id: e.claim for e in stored}
     summary = ledger_page.line(entries, sum(e.claim.seconds for e in entries if not e.stored))
     machines = ledger.all_ledgers()
     asking_for = {id: where for path, nb in shown.items()

@@ -153,9 +153,10 @@ def unavailable() -> str:
     return ''
 
 
-with contextlib.suppress(ImportError):      # where the other package is, its results may need links
-    from tested_results.conditions import condition
-    condition('links', system=True)(unavailable)
+if __name__ != '__main__':                      # the process that holds a network needs no results
+    with contextlib.suppress(ImportError):      # where the other package is, its results may need links
+        from tested_results.conditions import condition
+        condition('links', system=True)(unavailable)
 
 
 def enter(file: str | int) -> None:
