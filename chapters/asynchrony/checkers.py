@@ -10,7 +10,7 @@ LINES = ('y = x @ x', 'print(y.shape)', 'z = y.sum()', 'w = y[0] * 2', 'float(z)
          'if z > 0:')
 numbers('asy-ex-w-wait',
         lines=Part({5, 6, 7}, 'the lines that wait, as a set of their numbers from 1 to 7',
-                   'Which lines need a number, and not only a promise of one?',
+                   'Which lines need a number, and not only a future?',
                    'A shape follows from shapes. A slice is an operation like others.'))
 
 numbers('asy-ex-w-clock',
@@ -21,21 +21,21 @@ numbers('asy-ex-w-clock',
 numbers('asy-ex-w-raise',
         line=Part(10, 'the number of the operation whose result, when read, raises the error',
                   'Where does somebody need a number for the first time?',
-                  'An order that fails has nobody to tell until its result is asked for.'),
+                  'An operation that fails has nobody to tell until its result is asked for.'),
         heard=Part(False, 'True or False: an error surely appears if nothing is ever read',
                    'Who would raise it, and where?',
                    'What does a program do that ends with a full queue?'))
 
 N, T3 = 100, 2
 numbers('asy-ex-w-rounds',
-        barriers=Part(N * (1 + 4 + T3), 'ms for 100 rounds with a barrier in each',
-                      'With a barrier nothing overlaps.', 'What does one round take?'),
-        slow_back=Part(1 + N * 4 + T3, 'ms with one barrier at the end, t1 = 1 and t2 = 4',
-                       'The back end has work as soon as the first order is there.',
-                       'One order is not hidden, nor is one result.'),
-        slow_front=Part(N * 4 + 1 + T3, 'ms with one barrier at the end, t1 = 4 and t2 = 1',
-                        'Here the back end waits for orders.',
-                        'What is left to do after the last order?'))
+        each=Part(N * (1 + 4 + T3), 'ms for 100 rounds with a synchronization point in each',
+                  'With a wait in each round, nothing overlaps.', 'What does one round take?'),
+        slow_device=Part(1 + N * 4 + T3, 'ms with one wait at the end, t1 = 1 and t2 = 4',
+                         'The device has work as soon as the first operation is there.',
+                         'Issuing the first is not hidden, nor is one result.'),
+        slow_host=Part(N * 4 + 1 + T3, 'ms with one wait at the end, t1 = 4 and t2 = 1',
+                       'Here the device waits for the host.',
+                       'What is left to do after the last operation is issued?'))
 
 BATCH = 256 * 3 * 224 * 224 * 4
 numbers('asy-ex-w-flight',
@@ -46,7 +46,7 @@ numbers('asy-ex-w-flight',
 
 
 def ends(t1: float, t2: float, n: int) -> float:
-    """When the last of n computations is done, order by order."""
+    """When the last of n computations is done, one by one."""
     done = 0
     for k in range(1, n + 1):
         done = max(k * t1, done) + t2
@@ -56,7 +56,7 @@ def ends(t1: float, t2: float, n: int) -> float:
 @exercise('asy-ex-model', '''def total(t1, t2, t3, n):
     """The time of n rounds with one wait at the end, for any times."""''')
 def model(total) -> None:
-    """What the orders take one by one, where either side sets the pace, and for a single round."""
+    """What the operations take one by one, where either side sets the pace, and for a single round."""
     for t1, t2, t3, n, what in ((1, 4, 2, 100, 'computing takes longer'),
                                 (4, 1, 2, 100, 'issuing takes longer'),
                                 (8, 7, 0, 5, 'issuing takes a little longer'),
@@ -65,7 +65,7 @@ def model(total) -> None:
         found, right = total(t1, t2, t3, n), ends(t1, t2, n) + t3
         need(isinstance(found, int | float) and math.isclose(found, right), f'the time where {what}',
              f'Off for t1, t2, t3, n = {t1}, {t2}, {t3}, {n}.',
-             'Follow the orders: each begins when it is issued and when the one before it is done.')
+             'Follow the operations: each begins when it is issued and when the one before it is done.')
 
 
 class Lazy:
@@ -107,7 +107,7 @@ def ahead(run) -> None:
              'Count them before you wait.')
         need(all(left == k - 1 for _, left in before), 'a wait for the oldest batch',
              f'For k = {k}, fewer than k - 1 batches were in flight after a wait.',
-             'A wait for the newest batch is a barrier. Which one do you have to wait for?')
+             'A wait for the newest batch leaves none in flight. Which one do you have to wait for?')
 
 
 @exercise('asy-ex-two-devices', '''def run(batches, prepare, look, train, wait):
@@ -143,21 +143,21 @@ def two_devices(run) -> None:
     last = log.index(('train', batches[-1]))
     held = [ticket for name, ticket in log[:last] if name == 'wait' and ticket[0] == 'done']
     need(not held, 'a training device that is not waited for',
-         f'The front end waited for training {len(held)} times before the last step was issued.',
+         f'The host waited for training {len(held)} times before the last step was issued.',
          'From which device does the next batch need something?')
     need(('wait', ('done', batches[-1])) in log[last:], 'all training finished at the end',
          'It came back while the last steps were under way.', 'One wait is enough: for which step?')
 
 
-HOW = 'The queue is in order, and a wait returns when its own order is done.'
+HOW = 'The queue is in order, and a wait returns when its own operation is done.'
 numbers('asy-ex-waits', framework='pytorch', **{
-    name: Part(done, f'products of twelve done for sure, after the wait {what}', HOW, hint)
+    name: Part(done, f'matmuls of twelve done for sure, after the wait {what}', HOW, hint)
     for name, done, what, hint in (
-        ('promise', 2, 'for the promise of the second',
+        ('future', 2, 'for the future of the second',
          'What stands in the queue before the second result?'),
         ('copy', 12, 'for a copy of the second, issued last', 'Where in the queue does the copy stand?'),
-        ('everything', 12, 'for everything', 'What does a barrier leave out?'),
-        ('independent', 2, 'for the promise of the second, if none needs another',
+        ('everything', 12, 'for everything', 'What does such a wait leave out?'),
+        ('independent', 2, 'for the future of the second, if none needs another',
          'Does a queue in order ask what depends on what?'))})
 
 
@@ -201,10 +201,10 @@ def hidden(train) -> None:
 
 
 @exercise('asy-ex-bounded', '''def bounded(index, k):
-    """A VirtualDevice (d2l_local.virtual) with room for k waiting orders: one more blocks."""''',
+    """A VirtualDevice (d2l_local.virtual) with room for k waiting operations: one more blocks."""''',
           'pytorch')
 def bounded(bounded) -> None:
-    """k orders wait, the next one blocks, it goes on when a place is free, and all are done in order."""
+    """k operations wait, the next blocks, it goes on when a place is free, and all are done in order."""
     from d2l_local.virtual import VirtualDevice
     for k in (1, 3):
         device, gate, running, issued, done = bounded(7, k), threading.Event(), threading.Event(), [], []
@@ -215,22 +215,22 @@ def bounded(bounded) -> None:
             device.submit(lambda: (running.set(), gate.wait(10)), 'in work')
             running.wait(2)
             for i in range(10):
-                device.submit(lambda i=i: done.append(i), f'order {i}')
+                device.submit(lambda i=i: done.append(i), f'operation {i}')
                 issued.append(i)
         front = threading.Thread(target=issue, daemon=True)
         front.start()
         front.join(0.4)
         need(len(issued) <= k, 'a limit',
-             f'With room for {k}, {len(issued)} orders waited behind the one in work.',
-             'Who counts the free places, and what happens to him who finds none?')
-        need(len(issued) == k, f'room for {k} orders', f'Only {len(issued)} could be issued. '
-             'The one in work does not wait any more.', 'When is a place free again?')
+             f'With room for {k}, {len(issued)} operations waited behind the one that is executing.',
+             'Who counts the free places, and what happens if there is none?')
+        need(len(issued) == k, f'room for {k} operations', f'Only {len(issued)} could be issued. '
+             'The one that is executing does not wait any more.', 'When is a place free again?')
         gate.set()
         front.join(2)
         need(not front.is_alive(), 'places that become free', 'Issuing went on for ever.',
              'Who gives a place back, and when?')
         device.synchronize()
-        need(done == list(range(10)), 'all orders, in their order', f'Done were {done}.',
+        need(done == list(range(10)), 'all operations, in their order', f'Done were {done}.',
              'Keep the queue.')
 
 
@@ -266,18 +266,18 @@ def late_error(remembering) -> None:
     said = ' '.join([str(error), *getattr(error, '__notes__', ())])
     need('rows = table[words]' in said or str(lines['issued']) in said, 'the line that issued it',
          f'The error says: {said!r}.',
-         'In the back end that line is forgotten. Where is it still known?')
+         'On the device that line is forgotten. Where is it still known?')
     need('total.item()' not in said, 'that line alone', 'It names the line that waited.',
          'The first to know about a failure is the operation that failed.')
 
 
 WORKER = 'All that is ready when the wait comes stands before it in the queue of the worker.'
 numbers('asy-ex-waits', framework='mxnet', **{
-    name: Part(right, f'of twelve products, done when {what} returns: {choice}', WORKER, hint)
+    name: Part(right, f'of twelve matmuls, done when {what} returns: {choice}', WORKER, hint)
     for name, right, what, choice, hint in (
         ('dependent', 'few', 'wait_to_read on the second, if each needs the one before',
          "'few' or 'all'",
          'How many are ready at a time?'),
         ('independent', 'all', 'wait_to_read on the second, if none needs another', "'few' or 'all'",
          'How many are ready at a time?'),
-        ('everything', 'all', 'waitall', "'few' or 'all'", 'What does a barrier leave out?'))})
+        ('everything', 'all', 'waitall', "'few' or 'all'", 'What does such a wait leave out?'))})

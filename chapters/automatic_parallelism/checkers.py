@@ -91,7 +91,7 @@ def pipeline(total) -> None:
 
 
 @exercise('par-ex-small-card', '''def largest_side(free, kept):
-    """The side of the largest float32 matrices that fit: an input and kept products."""''')
+    """The side of the largest float32 matrices that fit: an input and kept results."""''')
 def small_card(largest_side) -> None:
     """It fits, and one more row and column would not, for any memory and any number of results."""
     for free in (4e9, 3e9, 1e6, 123456789):
@@ -99,16 +99,16 @@ def small_card(largest_side) -> None:
             side = largest_side(free, kept)
             need(isinstance(side, int), 'a whole number', f'{side!r} is no int.', 'Round down.')
             need(4 * side ** 2 * (kept + 1) <= free, 'a size that fits',
-                 f'{kept} products and an input of side {side} need more than {free:.0f} bytes.',
+                 f'{kept} results and an input of side {side} need more than {free:.0f} bytes.',
                  'How many matrices exist, and how many bytes has each?')
             need(4 * (side + 1) ** 2 * (kept + 1) > free, 'the largest size',
-                 f'For {free:.0f} bytes and {kept} products, a larger side fits as well.',
+                 f'For {free:.0f} bytes and {kept} results, a larger side fits as well.',
                  'Solve for the side. math.isqrt is exact.')
 
 text('par-ex-ten',
      'Whether two of the ten overlap is read from a recording of starts and ends, not from a total '
      'time.',
-     'A control: ten products that need each other show no overlap in the same experiment.',
+     'A control: ten matmuls that need each other show no overlap in the same experiment.',
      'The setting is the number of workers behind a device; one queue with one worker gives no overlap.',
      'In PyTorch, a second worker behind a virtual device no longer keeps operations in their order.')
 text('par-ex-tiny',
@@ -116,9 +116,9 @@ text('par-ex-tiny',
      'Handing over a tiny operation is more work than the operation, so a second worker does not help.',
      'One call for all of them does.')
 text('par-ex-transfers',
-     'A transfer is issued as soon as its product is, and has a queue or lane of its own.',
+     'A transfer is issued as soon as its matmul is, and has a queue or lane of its own.',
      'The figure is a share: the time in which a transfer and a device are busy, of one of the two.',
-     'A control, such as a barrier after each transfer, brings the share down.')
+     'A control, such as a wait after each transfer, brings the share down.')
 text('par-ex-by-hand',
      'Results of both ways are equal to those of the serial program.',
      'By hand, each thread needs its own settings, a place for its result, and one for its error.',
@@ -126,7 +126,7 @@ text('par-ex-by-hand',
 text('par-ex-profile',
      'Trace and clock come from the same run, and the duration by both agrees.',
      'The number of busy devices and the number of busy cores are two figures, and both are given.',
-     'The front end is done early; what fills the gaps is named.')
+     'The host is done early; what fills the gaps is named.')
 text('par-ex-threads',
      'For small matrices a plain loop in one thread wins: to hand over the work is more than the work.',
      'For large ones both ways win over one thread, as long as two cores are free.',

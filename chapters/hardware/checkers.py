@@ -146,8 +146,8 @@ text('hw-ex-cache-sizes',
      'The order is random, so that nothing is fetched ahead; each read needs the one before, so '
      'that none '
      'overlaps.',
-     'An edge is a range of sizes, found by the program: from the last size of a tread to the next '
-     'tread.',
+     'An edge is a range of sizes, found by the program: from the last size of a level to the next '
+     'level.',
      'The size lies near the lower end of its edge, for a larger set is still served in part.',
      'A reason for each level that differs from the report: shared with others, huge pages, a '
      'hypervisor.')

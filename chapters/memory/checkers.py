@@ -13,12 +13,12 @@ numbers('mem-ex-w-sixteen',
                   'Adam keeps two averages.'),
         momentum=Part(12 * PARAMETERS, 'GB with momentum', COUNT, 'Momentum keeps one number.'),
         left=Part(CARD - 12 * PARAMETERS, 'GB left for activations, with momentum',
-                  'The card has 24 GB.', 'What is not taken is left, before the driver.'))
+                  'The GPU has 24 GB.', 'What is not taken is left, before the driver.'))
 
 numbers('mem-ex-w-gelu',
-        relu=Part(1, 'tensors kept with ReLU', 'The product needs its factor, ReLU its result.',
+        relu=Part(1, 'tensors kept with ReLU', 'The matmul needs its factor, ReLU its result.',
                   'Are these two tensors, or the same one?'),
-        gelu=Part(2, 'tensors kept with GELU', 'The product needs its factor, GELU its input.',
+        gelu=Part(2, 'tensors kept with GELU', 'The matmul needs its factor, GELU its input.',
                   'Are these two tensors, or the same one?'))
 
 FREE, EACH, BATCH = (16 - 10) * 1000, 180 + 20, 256
@@ -62,8 +62,8 @@ numbers('mem-ex-layers', **{
                      'It keeps where the largest number was.', 'What type has an index in PyTorch?'))
 
 numbers('mem-ex-inplace',
-        usual=Part(1, 'tensors of the batch kept by product, ReLU, product, besides the input',
-                   'ReLU and the second product need something that is the same.', 'Count by storage.'),
+        usual=Part(1, 'tensors of the batch kept by matmul, ReLU, matmul, besides the input',
+                   'ReLU and the second matmul need something that is the same.', 'Count by storage.'),
         inplace=Part(1, 'the same with ReLU in place', 'What was kept before: input or result of ReLU?',
                      'Only what was kept can be saved.'),
         error=Part('backward', "behind a sigmoid, where the error comes: 'forward' or 'backward'",
@@ -101,10 +101,10 @@ numbers('mem-ex-eval',
 
 
 @exercise('mem-ex-selective', '''def selective(block):
-    """A function of x: block(x), in a checkpoint that keeps the results of products alone."""''',
+    """A function of x: block(x), in a checkpoint that keeps the results of matmuls alone."""''',
           'pytorch', seconds=40)
 def selective(selective) -> None:
-    """The same results and gradients; no product computed twice; and everything else computed again."""
+    """The same results and gradients; no matmul computed twice; and everything else computed again."""
     import torch
     from torch import nn
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -129,13 +129,13 @@ def selective(selective) -> None:
          'Call the block on x.')
     need(all(map(torch.equal, gradients, theirs)), 'the gradients of the block', 'They differ.',
          'Compare those of the first layer.')
-    need(again.get('gelu', 0) > plain['gelu'], 'a second computation of what is no product',
+    need(again.get('gelu', 0) > plain['gelu'], 'a second computation of what is no matmul',
          'GELU is not computed again, so its input was kept all the same.',
          'A checkpoint keeps what its policy names, and nothing else.')
     products = [sum(calls.get(n, 0) for n in ('mm', 'addmm')) for calls in (plain, again)]
-    need(products[0] == products[1], 'products that are computed once',
-         f'A step computes {products[1]} products, and {products[0]} without a checkpoint.',
-         'A policy is asked about each operation. Which names do products have?')
+    need(products[0] == products[1], 'matmuls that are computed once',
+         f'A step computes {products[1]} matmuls, and {products[0]} without a checkpoint.',
+         'A policy is asked about each operation. Which names do matmuls have?')
 
 
 @exercise('mem-ex-kahan', '''def add(values):

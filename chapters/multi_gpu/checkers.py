@@ -29,7 +29,7 @@ numbers('mg-ex-w-equal', **{
 
 numbers('mg-ex-w-pays',
         visible=Part(44.7e6 / 0.05 / 1e9, 'GB/s at least, if nothing overlaps',
-                     'How long may the exchange take, so that both together are below 100 ms?',
+                     'How long may the all-reduce take, so that both together are below 100 ms?',
                      'Divide the bytes by that time.'),
         hidden=Part(44.7e6 / 5 / 0.05 / 1e9, 'GB/s, if all but the last fifth is hidden',
                     'Only what is visible takes time.', 'How many bytes are visible?'))
@@ -104,9 +104,9 @@ def uneven(split) -> None:
 
 
 numbers('mg-ex-pt-accumulate',
-        without=Part(4, 'times the bytes of one exchange, without no_sync', 'When does DDP send?',
+        without=Part(4, 'times the bytes of one all-reduce, without no_sync', 'When does DDP send?',
                      'How many backward passes are there?'),
-        within=Part(1, 'times the bytes of one exchange, with no_sync for all pieces but the last',
+        within=Part(1, 'times the bytes of one all-reduce, with no_sync for all micro-batches but the last',
                     'What is sent is what has been added up.', 'Which pass may send?'))
 
 
@@ -143,10 +143,12 @@ text('mg-ex-concise-resnet',
      'The batch is the same for 1, 2 and 4, and the comparison is one device that may use all cores.',
      'Devices that share cores gain nothing beyond the number of cores.',
      'For sixteen GPUs, both answers: the same batch, and sixteen times the batch.',
-     'Two things that the cost model leaves out are named, such as loading, or a slow device.')
+     'Two things that the model leaves out are named, such as loading, or a slow device.')
 text('mg-ex-pt-buckets',
      'Share of overlap and time of a step are given for each size, for both networks.',
-     'Small buckets hide more of the exchange, and each message has a fixed price.',
-     'One bucket pays that price once, and hides nothing: it is full when the backward pass is over.',
+     'With small buckets more of the all-reduce runs during the backward pass, and each message has a '
+     'fixed cost.',
+     'One bucket pays that cost once, and overlaps with nothing: it is full when the backward pass is '
+     'over.',
      'For many tiny layers small buckets are the worse end; for a few large ones it is one bucket '
      'for all.')

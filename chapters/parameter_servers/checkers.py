@@ -53,8 +53,8 @@ numbers('ps-ex-w-save',
 
     steps: how many steps each worker has finished. s may be math.inf.
     """''')
-def leash(may_begin) -> None:
-    """s = 0 is synchronous; the last one always goes on; the leash is s long, or off."""
+def bounded(may_begin) -> None:
+    """s = 0 is synchronous; the last one always goes on; the bound is s, or there is none."""
     for steps, worker, s, right, what in (
             ([3, 3, 3], 1, 0, True, 'equal workers, s = 0'),
             ([4, 3, 3], 0, 0, False, 'the first one, s = 0'),
@@ -62,7 +62,7 @@ def leash(may_begin) -> None:
             ([5, 3, 9], 0, 2, True, 'two steps ahead, s = 2'),
             ([5, 3, 9], 2, 2, False, 'six steps ahead, s = 2'),
             ([5, 3, 9], 1, 2, True, 'the last one, s = 2'),
-            ([50, 0], 0, math.inf, True, 'no leash')):
+            ([50, 0], 0, math.inf, True, 'no bound')):
         need(bool(may_begin(list(steps), worker, s)) == right, f'the rule for {what}',
              f'Wrong for steps {steps}, worker {worker}.', 'Ahead of whom? And what is "more than"?')
 
@@ -86,7 +86,7 @@ def checkpoint(interval) -> None:
 numbers('ps-ex-tree',
         steps=Part(2 * int(math.log2(RANKS)),
                    'steps of the way with few steps and short messages, 8 ranks',
-                   'In each step, exchange with a partner, and halve what you are responsible for.',
+                   'In each step, swap with a partner, and halve what you are responsible for.',
                    'How often can eight be halved? And then the way back.'),
         sent=Part(2 * (1 - 1 / RANKS), 'times the array that each rank sends', 'Half, then a quarter, …',
                   'And the same on the way back.'))
@@ -114,8 +114,8 @@ numbers('ps-ex-both-ways',
                     'What leaves a rank in a step?',
                     'Two messages of half the size, on how many cables?'))
 text('ps-ex-lost-server',
-     'Whoever has started the processes notices the death, names the member, and ends the others in '
-     'time.',
+     'The program that has started the processes notices the death, names the member, and ends the '
+     'others in time.',
      'The parameters of that server are lost, and those of the other are safe.',
      'With copies, each gradient is pushed twice: the additional bytes of a step are counted.',
      'A copy that gets the same pushes has the same optimizer state; one that gets weights alone '

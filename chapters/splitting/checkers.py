@@ -14,7 +14,7 @@ numbers(
         4 * 2048 * 4096 * 2.0,
         'bytes that a rank sends in a step',
         'How many all-reduces has a block, forward and backward?',
-        'Two pairs of products, two directions; on two ranks 2 (k - 1) / k is one.',
+        'Two pairs of matrix multiplications, two directions; on two ranks 2 (k - 1) / k is one.',
     ),
     link=Part(
         4 * 2048 * 4096 * 2 / 10e9,
@@ -40,7 +40,7 @@ numbers(
 @exercise(
     'sp-ex-sequence',
     '''def pair(shares, a, b):
-    """The output of a perceptron with gelu, as a list: of each rank, the output of its tokens.
+    """The output of an MLP with gelu, as a list: of each rank, the output of its tokens.
 
     shares: of each rank, its tokens, shape (tokens, d). a: its columns of A, shape (d, h).
     b: its rows of B, shape (h, d).
@@ -72,7 +72,7 @@ def pair(pair) -> None:
             shapes == [tuple(y.shape) for y in right],
             f'outputs of the right shapes, {what}',
             'A rank ends with as many tokens as it began with.',
-            'Which tokens of the sum does a rank need? Nobody needs all.',
+            'Which tokens of the sum does a rank need? No rank needs all.',
         )
         need(
             all(abs(fetch(y) - fetch(z)).max() < 1e-9 for y, z in zip(found, right, strict=True)),
@@ -91,7 +91,7 @@ def pair(pair) -> None:
         1,
         [6],
         'for one rank',
-        'The function between the products is gelu.',
+        'The function between the matrix multiplications is gelu.',
         'First A, then gelu, then B.',
     )
     compare(
@@ -241,15 +241,15 @@ def makespan(makespan) -> None:
         [2],
         'a stage alone',
         'Even one stage comes out wrong.',
-        'It has nobody to wait for: add up its entries.',
+        'It waits for no other stage: add up its entries.',
     )
     compare(
         plans('GPipe', 3, 1),
         [1] * 3,
         [2] * 3,
         'one micro-batch',
-        'Nobody works at the same time here.',
-        'The way back begins on the last stage, after its own forward pass.',
+        'No two stages work at the same time here.',
+        'The backward pass begins on the last stage, after its own forward pass.',
     )
     for kind in ('GPipe', '1F1B'):
         compare(
@@ -270,12 +270,12 @@ def makespan(makespan) -> None:
         )
     draws = chance.Random(1)
     late = plans('GPipe', 3, 4)
-    late = [plan[:4] + plan[:3:-1] for plan in late]  # the way back in the other order
+    late = [plan[:4] + plan[:3:-1] for plan in late]  # backward passes in the other order
     compare(
         late,
         [2, 1, 3],
         [draws.randint(1, 9) for _ in range(3)],
-        'a way back from the last to the first',
+        'backward passes from the last micro-batch to the first',
         'Another order of the micro-batches comes out wrong.',
         'Take the order from the schedule alone.',
     )
@@ -321,13 +321,13 @@ def interleaved(interleaved) -> None:
             found is not None,
             f'an order that comes to its end: {case}',
             'Here all ranks wait for each other, for ever.',
-            'On the way back, a micro-batch comes to the last chunk of a rank first.',
+            'In the backward pass, a micro-batch comes to the last chunk of a rank first.',
         )
         right = 3 * (chunks * m + p - 1)
         need(
             found == right,
             f'the time of the formula: {case}',
-            f'It takes {found:g} forward times in place of {right}: somebody waits too long.',
+            f'It takes {found:g} forward times in place of {right}: a rank waits too long.',
             'Take p micro-batches through a chunk, then the same ones through the next chunk.',
         )
         most = max(map(most_kept, orders))
@@ -335,7 +335,7 @@ def interleaved(interleaved) -> None:
             most <= (chunks + 1) * p - 1,
             f'few activations: {case}',
             f'A rank keeps {most}, and {(chunks + 1) * p - 1} are enough.',
-            'Begin the way back as soon as the first micro-batch comes back, then one of each in turn.',
+            'Start backward passes when the first micro-batch comes back, then one of each in turn.',
         )
 
 
@@ -409,71 +409,71 @@ def cut(cut) -> None:
     )
 
 
-def zero_gb(level: int, p: int) -> float:
+def zero_gb(stage: int, k: int) -> float:
     """GB that a rank keeps of 7 billion parameters, with Adam in float32."""
-    return 7.0 * sum(b / (p if level >= k else 1) for k, b in ((1, 8), (2, 4), (3, 4)))
+    return 7.0 * sum(b / (k if stage >= s else 1) for s, b in ((1, 8), (2, 4), (3, 4)))
 
 
 numbers(
     'sp-ex-w-zero',
-    level0=Part(zero_gb(0, 8), 'GB at level 0', 'Nothing is cut.', 'How many bytes has a parameter?'),
-    level1=Part(
+    stage0=Part(zero_gb(0, 8), 'GB at stage 0', 'Nothing is cut.', 'How many bytes has a parameter?'),
+    stage1=Part(
         zero_gb(1, 8),
-        'GB at level 1 on 8 ranks',
+        'GB at stage 1 on 8 ranks',
         'The moments are cut, and nothing else.',
         'Two moments have 8 of the 16 bytes.',
     ),
-    level2=Part(
+    stage2=Part(
         zero_gb(2, 8),
-        'GB at level 2 on 8 ranks',
+        'GB at stage 2 on 8 ranks',
         'Only the weights are whole.',
         'The gradients have 4 bytes; cut them like the moments.',
     ),
-    level3=Part(
+    stage3=Part(
         zero_gb(3, 8),
-        'GB at level 3 on 8 ranks',
+        'GB at stage 3 on 8 ranks',
         'Everything is cut.',
-        'Each rank has an eighth of level 0.',
+        'Each rank has an eighth of stage 0.',
     ),
-    level2_64=Part(
+    stage2_64=Part(
         zero_gb(2, 64),
-        'GB at level 2 on 64 ranks',
+        'GB at stage 2 on 64 ranks',
         'What does not shrink with the ranks?',
         'The whole weights, and a 64th of the rest.',
     ),
     lowest=Part(
         2,
-        'lowest level that fits on 64 ranks',
+        'lowest stage that fits on 64 ranks',
         'How much do the activations leave?',
-        'Which arrays does each level leave whole?',
+        'Which arrays does each stage leave whole?',
     ),
 )
 
 
 @exercise(
     'sp-ex-shard',
-    '''def shard(x, p):
-    """A list of p shares of one length, as short as possible: x and then zeros. x: shape (n,)."""''',
+    '''def shard(x, k):
+    """A list of k shares of one length, as short as possible: x and then zeros. x: shape (n,)."""''',
     'pytorch',
 )
 def shard(shard) -> None:
     """Even and uneven lengths, fewer numbers than ranks, and other types."""
     import torch
 
-    for n, p, what in (
-        (12, 4, 'a length that p divides'),
-        (13, 4, 'a length that p does not divide'),
+    for n, k, what in (
+        (12, 4, 'a length that k divides'),
+        (13, 4, 'a length that k does not divide'),
         (2, 5, 'fewer numbers than ranks'),
         (9, 4, 'a length just above a multiple'),
         (7, 1, 'a single rank'),
     ):
         x = torch.arange(1.0, n + 1)
-        shares = list(shard(x.clone(), p))
+        shares = list(shard(x.clone(), k))
         need(
-            len(shares) == p,
+            len(shares) == k,
             what,
-            f'There are {len(shares)} shares for {p} ranks.',
-            'An empty-handed rank needs a share as well, even if it is all zeros.',
+            f'There are {len(shares)} shares for {k} ranks.',
+            'A rank without numbers needs a share as well, even if it is all zeros.',
         )
         need(
             len({len(s) for s in shares}) == 1,
@@ -482,9 +482,9 @@ def shard(shard) -> None:
             'Pad before you cut.',
         )
         need(
-            len(shares[0]) == -(-n // p),
+            len(shares[0]) == -(-n // k),
             what,
-            f'A share has {len(shares[0])} numbers: padding that nobody needs, or too little.',
+            f'A share has {len(shares[0])} numbers: more padding than needed, or too little.',
             'Round the quotient up, and only up.',
         )
         flat = np.concatenate([fetch(s) for s in shares])
@@ -506,54 +506,54 @@ def shard(shard) -> None:
 
 @exercise(
     'sp-ex-mixed',
-    '''def kept(lengths, p, level, mixed=True):
-    """Bytes that each of p ranks keeps for layers of these lengths, at ZeRO level 0 to 3.
+    '''def kept(lengths, k, stage, mixed=True):
+    """Bytes that each of k ranks keeps for layers of these lengths, at ZeRO stage 0 to 3.
 
-    Each layer is padded to p equal shares of its own, where it is cut. mixed: 2 bytes for weights and
+    Each layer is padded to k equal shares of its own, where it is cut. mixed: 2 bytes for weights and
     for gradients, 12 for the optimizer; else 4, 4 and 8.
     """''',
     'pytorch',
 )
 def mixed(kept) -> None:
-    """All levels in both precisions, with even and uneven layers, and one rank."""
+    """All stages in both precisions, with even and uneven layers, and one rank."""
 
-    def right(lengths, p, level, mixed):
+    def right(lengths, k, stage, mixed):
         one = 2 if mixed else 4
         return sum(
-            b * (-(-n // p) if level >= k else n)
+            b * (-(-n // k) if stage >= s else n)
             for n in lengths
-            for k, b in ((3, one), (2, one), (1, 16 - 2 * one))
+            for s, b in ((3, one), (2, one), (1, 16 - 2 * one))
         )
 
     cases = (
         (
-            'level 0',
+            'stage 0',
             [1000, 24],
             8,
             0,
             True,
-            'Nothing is cut at level 0.',
+            'Nothing is cut at stage 0.',
             'Add up the bytes of a parameter.',
         ),
         (
-            'level 1',
+            'stage 1',
             [1000, 24],
             8,
             1,
             True,
-            'Level 1 cuts what the optimizer keeps.',
+            'Stage 1 cuts what the optimizer keeps.',
             'The float32 copy of the weights belongs to the optimizer.',
         ),
         (
-            'level 2',
+            'stage 2',
             [1000, 24],
             8,
             2,
             True,
-            'Level 2 also cuts the gradients.',
+            'Stage 2 also cuts the gradients.',
             'The weights in 16 bits are still whole.',
         ),
-        ('level 3', [1000, 24], 8, 3, True, 'Level 3 cuts everything.', 'What is an eighth of level 0?'),
+        ('stage 3', [1000, 24], 8, 3, True, 'Stage 3 cuts everything.', 'What is an eighth of stage 0?'),
         (
             'float32',
             [1000, 24],
@@ -575,8 +575,8 @@ def mixed(kept) -> None:
         ),
         ('one rank', [77], 1, 3, True, 'One rank keeps all.', 'What is a share of one?'),
     )
-    for what, lengths, p, level, mix, hint, second in cases:
-        need(kept(lengths, p, level, mix) == right(lengths, p, level, mix), what, hint, second)
+    for what, lengths, k, stage, mix, hint, second in cases:
+        need(kept(lengths, k, stage, mix) == right(lengths, k, stage, mix), what, hint, second)
 
 
 numbers(
@@ -584,13 +584,13 @@ numbers(
     inside=Part(
         0.320,
         'seconds with tensor inside and data between',
-        'What does a host have of the batch, and a card of the weights?',
+        'What does a host have of the batch, and a GPU of the weights?',
         'Four rings share the link of a host.',
     ),
     swapped=Part(
         1.615,
         'seconds with data inside and tensor between',
-        'What does a card have of the batch now?',
+        'What does a GPU have of the batch now?',
         'Forty sums of four rings over the link of a host.',
     ),
     share=Part(
@@ -607,7 +607,7 @@ numbers(
     '''def best(plans, memory):
     """The name of the plan with the least seconds among those that fit, or None.
 
-    plans: (bytes kept, seconds) by name. memory: bytes of a card. Of two plans that take the same
+    plans: (bytes kept, seconds) by name. memory: bytes of a GPU. Of two plans that take the same
     time, the one that keeps less.
     """''',
 )
@@ -624,7 +624,7 @@ def best(best) -> None:
     need(
         best(dict(plans), 30) == 'b',
         'only plans that fit',
-        'Your choice keeps more than a card has, or is not the least.',
+        'Your choice keeps more than a GPU has, or is not the least.',
         'First leave out, then compare.',
     )
     need(
@@ -664,7 +664,7 @@ def best(best) -> None:
     """''',
 )
 def grid(grid) -> None:
-    """Sizes, everybody once, neighbours, distances, and groups of one."""
+    """Sizes, every rank once, neighbours, distances, and groups of one."""
     for ranks, tensor, pipeline in ((16, 4, 2), (8, 2, 2), (24, 2, 3), (6, 1, 3), (8, 8, 1)):
         groups, data = grid(ranks, tensor, pipeline), ranks // tensor // pipeline
         need(
@@ -686,7 +686,7 @@ def grid(grid) -> None:
             need(
                 sorted(r for g in found[kind] for r in g) == list(range(ranks)),
                 f'every rank in one {kind} group',
-                'Somebody is in none, or in two.',
+                'A rank is in none, or in two.',
                 'Three loops give each rank three places.',
             )
         need(

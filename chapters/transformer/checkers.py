@@ -10,13 +10,13 @@ WIDTH, LAYERS = 768, 12
 numbers('tr-ex-w-six',
         weights=Part(12.0 * LAYERS * WIDTH ** 2, 'weights in all layers', 'How many has one layer?',
                      'Insert the width in a layer, then count the layers.'),
-        operations=Part(6 * 12.0 * LAYERS * WIDTH ** 2, 'operations for a token in training, by weights',
-                        'Add forward and backward for one weight.',
-                        'The way back takes twice the way forward.'),
-        context=Part(6 * WIDTH, 'tokens at which attention takes as many operations',
+        flops=Part(6 * 12.0 * LAYERS * WIDTH ** 2, 'FLOPs for a token in training, by weights',
+                   'Add forward and backward for one weight.',
+                   'The backward pass takes twice the FLOPs of the forward pass.'),
+        context=Part(6 * WIDTH, 'tokens at which attention takes as many FLOPs',
                      'Compare within one layer.', 'What is left of the equation when you divide by d?'))
 
-WEIGHTS, CARDS, TOKENS = 140e9, 160e9, 4096
+WEIGHTS, GPUS, TOKENS = 140e9, 160e9, 4096
 
 
 def cache(heads: int) -> int:
@@ -27,10 +27,10 @@ def cache(heads: int) -> int:
 numbers('tr-ex-w-users',
         token=Part(cache(8), 'bytes of cache for a token',
                    'Keys and values, in each layer, for each head that is kept.',
-                   'How many bytes has a number of 16 bits?'),
-        users=Part(int((CARDS - WEIGHTS) // (TOKENS * cache(8))), 'users that fit',
-                   'What do the weights leave?', 'Nobody can be half there.'),
-        all_heads=Part(int((CARDS - WEIGHTS) // (TOKENS * cache(64))), 'users with all heads kept',
+                   'How many bytes are 16 bits?'),
+        users=Part(int((GPUS - WEIGHTS) // (TOKENS * cache(8))), 'users that fit',
+                   'What do the weights leave?', 'Round down: a user fits or does not.'),
+        all_heads=Part(int((GPUS - WEIGHTS) // (TOKENS * cache(64))), 'users with all heads kept',
                        'How many times as much does a user take then?',
                        'The weights stay what they are.'))
 
@@ -48,7 +48,7 @@ numbers('tr-ex-w-house',
                   'An answer keeps its slot for all of its steps.'),
         busy=Part(6, 'slots busy on average', 'What is there on average is a rate times a time.',
                   'How long is a request in a slot?'),
-        stay=Part(3, 'seconds that a request is there', 'The same law, for the whole house.',
+        stay=Part(3, 'seconds that a request is there', 'The same law, for all that are there.',
                   'What is there and how many come are known now.'))
 
 
@@ -120,12 +120,12 @@ def top_k(draw) -> None:
     torch.manual_seed(0)
     state = torch.get_rng_state()
     drawn(scores, 3, 5)
-    need(torch.equal(state, torch.get_rng_state()), "nobody else's random numbers",
+    need(torch.equal(state, torch.get_rng_state()), "no other random numbers",
          'The state of the global generator has changed.',
          'Every function that draws takes a generator.')
     need(drawn(scores, 1, 5) == [1] * 5, 'the most probable token for k = 1',
          'With one to choose from there is no choice.',
-         'Is it a token that you return, or a place among k?')
+         'Is it a token that you return, or an index among k?')
     shares = np.bincount(drawn(scores, 3, 1500), minlength=5) / 1500
     need(shares[[0, 3]].sum() == 0, 'tokens of the best k alone', 'Others came as well.',
          'Their probability has to be zero, not only small.')
@@ -182,7 +182,7 @@ def grouped(grouped) -> None:
     k and v there, in place, and moves nothing. Returns (h, d).
     """''', 'pytorch')
 def window(step) -> None:
-    """A text three times as long as the window, and longer; one place is written in each step."""
+    """A text three times as long as the window, and longer; one slot is written in each step."""
     import torch
     from torch.nn import functional as F
     for w, n in ((4, 13), (1, 3), (6, 4)):
@@ -199,13 +199,13 @@ def window(step) -> None:
             for old, new, what in zip(before, (keys, values), ('key', 'value'), strict=True):
                 changed = int((old != new).any(0).any(1).sum())
                 need(changed == 1, f'one {what} that is written in each step',
-                     f'Token {t} changed {changed} places of {w}.',
+                     f'Token {t} changed {changed} slots of {w}.',
                      'The oldest token is not needed any more. Where does it stand?')
             need(np.allclose(fetch(y), fetch(right[:, t]), atol=1e-5),
                  'the attention of a token that has a full window before it' if t >= w - 1
                  else 'the attention of the first tokens',
                  f'Wrong for token {t} and a window of {w}.',
-                 'Which places hold a token of this text that may be seen?')
+                 'Which slots hold a token of this text that may be seen?')
 
 
 @exercise('tr-ex-prefix', '''def to_prefill(prompts, block):

@@ -135,6 +135,15 @@ def test_the_largest_batch_that_fits_is_the_largest():
         assert fits(**{**values, 'k': most + 1})['peak'] > values['card'] * (1 - 1e-9)
 
 
+def test_foreach_takes_four_bytes_for_each_parameter_whatever_the_weights_have():
+    """The square roots have the format of Adam's averages, which is float32."""
+    values = FIGURES['fits'].starts() | {'k': 1, 'kept': 0, 'largest': 0}
+    for number, state in (4, 8), (2, 12):
+        foreach, fused = (MODULES['memory'].fits(**{**values, 'number': number, 'state': state, 'update': u})
+                          for u in (1, 2))
+        assert foreach['peak'] - fused['peak'] == pytest.approx(4 * values['parameters'])
+
+
 def test_break_even_is_where_the_curves_meet():
     model = MODULES['hybridization'].break_even
     for values in cases(FIGURES['break_even'], 100):
@@ -151,9 +160,13 @@ def test_the_examples_of_parameter_servers():
     assert times == pytest.approx({'one': 0.060, 'host': 0.080, 'shares': 0.015, 'spread': 80 / 15})
     assert 'four GPUs wait anything from 15 to 80 ms' in text
     assert 2 * 7 / 8 * 160e6 / 75e9 == pytest.approx(3.7e-3, rel=0.02)
-    crossing = SERVERS.ways(size=1, m=8, latency=1e-3, rate=1e7)['crossing']
-    there = SERVERS.ways(size=crossing, m=8, latency=1e-3, rate=1e7)
-    assert there['star'] == pytest.approx(there['ring'])
+    for m, overhead in itertools.product((3, 8, 20), (0, 1e-3, 2e-2)):
+        link = {'m': m, 'latency': 1e-3, 'overhead': overhead, 'rate': 1e7}
+        crossing = SERVERS.ways(size=1, **link)['crossing']
+        there = SERVERS.ways(size=crossing, **link)
+        assert there['star'] == pytest.approx(there['ring'])
+    messages = SERVERS.ways(size=0, m=8, latency=0, overhead=1, rate=1)     # of busy senders alone
+    assert (messages['star'], messages['ring'], messages['tree']) == (8, 14, 6)
 
 
 def test_presets_are_the_networks(found):
@@ -503,24 +516,94 @@ def test_waiting_is_erlangs(slots, load):
     assert found['mean'] == pytest.approx(last / (head + last) / (slots * (1 - load)))
 
 
-def test_the_plan_is_that_of_its_notebook():
-    cells = notebooks.read(ROOT / 'chapters/splitting/planner.ipynb').cells
-    source, = (c.source for c in cells if c.source.startswith('def plan('))
+PLANNER = notebooks.read(ROOT / 'chapters/splitting/planner.ipynb').cells
+
+
+def planner():
+    """The functions that the page defines, so that readers see them."""
+    source, = (c.source for c in PLANNER if c.source.startswith('def plan('))
     space = {}
-    exec(source, space)     # the page defines it, so that readers see it
-    for values in cases(FIGURES['plan'], 200):
-        v = dict(values)
-        drawn, again = MODULES['splitting'].plan(**v), v['kept'] <= 2
-        v['tokens'], v['length'] = v.pop('rows'), v.pop('example')
-        del v['card']
-        ranks = v['cards'] * v['hosts'] / (v['tensor'] * v['stages'])
-        if ranks % 1 or v['tensor'] > v['cards'] or v['tokens'] < ranks * v['length']:
-            assert 'divide' in drawn['name'] or 'fewer examples' in drawn['name']
-            with pytest.raises(ValueError, match='cannot be divided|need an example'):
-                space['plan'](**v, again=again)
+    exec(source, space)
+    return space
+
+
+def assigned(body):
+    """What a function computes, statement by statement."""
+    return [ast.dump(node) for node in body if isinstance(node, ast.Assign)]
+
+
+def test_the_plan_is_that_of_its_notebook():
+    there = ast.parse(next(c.source for c in PLANNER if c.source.startswith('def plan('))).body[0]
+    page = assigned(there.body)
+    assert len(page) > 20 and assigned(live.tree(MODULES['splitting'].plan).body)[:len(page)] == page
+    plan, figure, problems = planner()['plan'], FIGURES['plan'], set()
+    sentences = [s for s in figure.say if s['when'].startswith('no_')]
+    some = itertools.product((1, 3, 4), (1, 3, 8), (1, 2, 5), (1, 3), (1, 4, 64), (2 ** 17, 2 ** 20))
+    names = 'hosts', 'tensor', 'stages', 'chunks', 'micro', 'tokens'
+    some = [figure.starts() | dict(zip(names, chosen, strict=True)) for chosen in some]
+    for values in [*cases(figure, 200), *some]:
+        drawn = MODULES['splitting'].plan(**values)
+        said, = [s['text'] for s in sentences if drawn[s['when']]] or ['']
+        problems.add(drawn['problem'])
+        if said:
+            text = said.format(**{k: f'{x:,.0f}' for k, x in {**drawn, **values}.items() if x != str(x)})
+            with pytest.raises(ValueError, match='^' + re.escape(text) + '$'):
+                plan(**values)
             continue
-        found = space['plan'](**v, again=again)
-        same = {'compute': 'compute', 'sums': 'tensor', 'shards': 'shards', 'step': 'step', 'mfu': 'mfu',
-                'held': 'kept'}
+        assert drawn['possible']
+        found = plan(**values)
+        same = {'compute': 'compute', 'tensor_time': 'tensor', 'shards': 'shards', 'bubble': 'bubble',
+                'cuts': 'cuts', 'step': 'step', 'mfu': 'mfu', 'rate': 'rate', 'total': 'kept'}
         for name, other in same.items():
             assert drawn[name] == pytest.approx(found[other]), name
+        full = next(s['text'] for s in figure.say if s['when'] == 'full')
+        assert drawn['full'] == bool(found['advice'])
+        assert not found['advice'] or found['advice'].split('. ', 1)[1] == full.split('. ', 1)[1]
+    assert problems == set(range(6))
+
+
+def test_stages_of_one_host_send_over_its_own_links():
+    plan = planner()['plan']
+    one = {'tokens': 2 ** 17, 'n': 8e9, 'layers': 32, 'width': 4096, 'length': 8192, 'hosts': 1,
+           'stages': 2, 'micro': 4}
+    assert plan(**one)['cuts'] == plan(**one, gbit=1)['cuts'] > 0
+    assert plan(**one)['cuts'] == pytest.approx(2 * plan(**one, inside=900e9)['cuts'])
+    two = {**one, 'hosts': 2, 'micro': 2}
+    assert plan(**two, gbit=200)['cuts'] == pytest.approx(2 * plan(**two)['cuts'])
+
+
+def test_presets_of_the_plan_are_possible_and_those_of_its_notebook():
+    figure = FIGURES['plan']
+    names = {i.name: i for i in figure.inputs}
+    drawn = {}
+    for text, preset in figure.presets.items():
+        assert all(names[n].choices or x == round(x) for n, x in preset.items() if names[n].whole), text
+        drawn[text] = figure.run({**figure.starts(), **{n: x * names[n].factor for n, x in preset.items()}})
+        assert drawn[text]['fine'], text
+    printed = '\n'.join(o.text for c in PLANNER for o in c.get('outputs', []) if 'text' in o)
+    printed = printed[printed.index('16,384 tokens for each GPU'):]
+    for text, way in (('', 'sharded everywhere'),
+                      ('tensor groups inside the hosts', 'tensor inside, sharded between'),
+                      ('tensor groups, and each host a stage', 'tensor inside, pipeline between'),
+                      ('sharded inside, and each host a stage', 'sharded inside, pipeline between')):
+        there = float(re.search(way + r'\s+([\d.]+) s', printed)[1])
+        here = drawn[text]['step'] if text else figure.run(figure.starts())['step']
+        assert here == pytest.approx(there, rel=0.01), text
+    node, = (n for c in PLANNER if c.source.startswith('llama_8b = ') for n in ast.parse(c.source).body
+             if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == 'llama_405b')
+    preset = {i.name: i.start for i in figure.inputs} | figure.presets['Llama 3 405B on 8,192 GPUs']
+    for name, value in eval(ast.unparse(node.value)).items():
+        assert preset[name] * names[name].factor == value, name
+
+
+def test_the_solution_chooses_among_the_plans_of_the_notebook():
+    """Its lists are what the planner's page prints, to the digits shown."""
+    printed = '\n'.join(o.text for c in PLANNER for o in c.get('outputs', []) if 'text' in o)
+    cells = notebooks.read(ROOT / 'chapters/splitting/splitting_solutions_pytorch.ipynb').cells
+    source = next(c.source for c in cells if c.source.startswith('def best('))
+    lists = {ast.unparse(node.targets[0]): ast.literal_eval(node.value) for node in ast.parse(source).body
+             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)}
+    few, many = printed.split('16,384 tokens for each GPU')
+    for name, part in (('few', few), ('many', many)):
+        rows = re.findall(r'^  (\w[\w, ]*\w)\s+([\d.]+) s\s+MFU\s+\d+%\s+(\d+) GB', part, re.MULTILINE)
+        assert lists[name] == {way: (1e9 * int(kept), float(s)) for way, s, kept in rows} and len(rows) == 4

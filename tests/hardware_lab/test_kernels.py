@@ -51,6 +51,19 @@ def test_a_ring_beside_another_goes_the_same_way_in_the_same_lines():
         one.beside(60)
 
 
+def test_a_ring_follows_the_places_that_it_is_given():
+    """Two words of each line, one right after the other; and all of them in any order."""
+    lines = np.random.default_rng(0).permutation(64) * 64
+    both = np.stack([lines, lines + 8], 1).ravel()
+    for places in (lines, both, np.random.default_rng(1).permutation(both)):
+        r = kernels.Ring(4 * KIB, places=places)
+        base, seen = r.memory.ctypes.data, []
+        for _ in places:
+            seen.append(r.start - base)
+            r.chase(1)
+        assert seen == places.tolist() and r.start - base == places[0] and r.slots == len(places)
+
+
 def test_eight_chains_go_as_far_as_one():
     r = kernels.Ring(64 * KIB)
     starts = r.starts(8)

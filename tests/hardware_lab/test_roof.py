@@ -42,11 +42,15 @@ def test_every_job_is_measured_in_every_round():
 
 
 def test_nothing_lies_above_the_roof():
-    """A job that streams faster than the loops of the slopes sets the slope itself."""
+    """A job that streams faster than the loops of the slopes sets the slope itself, and one that computes
+    faster than the loop of the peak, in a matrix unit for instance, sets the peak."""
     arrays = tuple(np.ones(1024, np.float32) for _ in range(3))
-    found = roofline.measure({'quick': (lambda: None, 1e9, 1e9, 'reading')}, arrays)
-    rate, intensity, slope = found.operations['quick']
-    assert (rate <= intensity * found.slopes[slope] * (1 + 1e-9)).all()
+    found = roofline.measure({'quick': (lambda: None, 1e9, 1e9, 'reading'),
+                              'matrix unit': (lambda: None, 1e15, 1e9, 'reading')}, arrays)
+    for rate, intensity, slope in found.operations.values():
+        assert (rate <= intensity * found.slopes[slope] * (1 + 1e-9)).all()
+        assert (rate <= found.peak).all()
+    assert (found.peak == found.operations['matrix unit'][0]).all()
 
 
 def test_the_roofline():

@@ -5,7 +5,7 @@ from tested_results.traces import Event
 
 
 def front_ends():
-    """Several languages over one back end."""
+    """Several languages over one engine."""
     languages = ['Python', 'C++', 'Scala', 'R']
     nodes = {n: n for n in languages} | {
         'queue': 'queue of operations', 'engine': 'engine: sorts by dependency',
@@ -22,19 +22,19 @@ def dependencies():
 
 
 def model():
-    """Front end and back end for three operations: with a barrier each, and with one at the end."""
+    """Host and device for three operations: with a wait each, and with one at the end."""
     t1, t2, t3 = 1.0, 2.0, 0.5
     events = []
     for i in range(3):
         start = i * (t1 + t2 + t3)
-        events += [Event('barrier each: front end', 't1 issue', start, start + t1),
-                   Event('barrier each: back end', 't2 compute', start + t1, start + t1 + t2),
-                   Event('barrier each: front end', 't3 return', start + t1 + t2, start + t1 + t2 + t3),
-                   Event('one barrier: front end', 't1 issue', i * t1, (i + 1) * t1),
-                   Event('one barrier: back end', 't2 compute', t1 + i * t2, t1 + (i + 1) * t2)]
-    events.append(Event('one barrier: front end', 't3 return', t1 + 3 * t2, t1 + 3 * t2 + t3))
-    ax = plotting.timeline(events, [f'{b}: {e} end' for b in ('barrier each', 'one barrier')
-                                    for e in ('front', 'back')])
+        events += [Event('a wait each: host', 't1 issue', start, start + t1),
+                   Event('a wait each: device', 't2 compute', start + t1, start + t1 + t2),
+                   Event('a wait each: host', 't3 return', start + t1 + t2, start + t1 + t2 + t3),
+                   Event('one wait: host', 't1 issue', i * t1, (i + 1) * t1),
+                   Event('one wait: device', 't2 compute', t1 + i * t2, t1 + (i + 1) * t2)]
+    events.append(Event('one wait: host', 't3 return', t1 + 3 * t2, t1 + 3 * t2 + t3))
+    ax = plotting.timeline(events, [f'{waits}: {side}' for waits in ('a wait each', 'one wait')
+                                    for side in ('host', 'device')])
     ax.set(xlabel='time', xticklabels=[])
     return ax
 

@@ -5,13 +5,13 @@ from math import ceil
 from tools.live import Derived, Figure, Input, Output, Printed
 
 MX = 'asynchrony/asynchrony_mxnet'
-# Ten rounds of that page: a product, and a pause as long as 0.8 of it. Without barriers that is the
-# time of 0.8 + 10 products.
-FREE = Printed(MX, r'clock, no barrier: +')
+# Ten rounds of that page: a matmul, and a pause as long as 0.8 of it. With one wait at the end that is
+# the time of 0.8 + 10 matmuls.
+FREE = Printed(MX, r'clock, one wait: +')
 
 
 def pipeline(i, n, t1, t2, t3):
-    """Round i: issued, computed, brought back; with a barrier in each round, and with one at the end."""
+    """Round i: issued, computed, brought back; with a wait in each round, and with one at the end."""
     round = t1 + t2 + t3
     pace = max(t1, t2)
     begin = t1 + i * pace
@@ -36,7 +36,7 @@ def workers(loaders, load, step, batches):
 
 LIVE = {
     'pipeline': Figure(
-        'A barrier in each round, or one at the end', pipeline,
+        'A wait in each round, or one at the end', pipeline,
         (Input('t1', 't1: issue an operation (a pause)', 'ms', 0.001, 100, 0.8, measured=Derived(
             lambda seconds: 0.8 * seconds / 10.8, (FREE,))),
          Input('t2', 't2: compute it', 'ms', 0.001, 100, 1, measured=Derived(
@@ -44,14 +44,14 @@ LIVE = {
          Input('t3', 't3: bring the result back', 'ms', 0.0001, 100, 0.003,
                measured=Printed(MX, r'so t3 is about +')),
          Input('n', 'Rounds', '', 1, 40, 10, log=False, whole=True)),
-        (Output('barriers', 'a barrier in each round', 's'),
-         Output('free', 'one barrier, at the end', 's'), Output('ratio', 'the first ÷ the second')),
-        ('{n} rounds: {barriers} with a barrier in each, {free} with one at the end, {ratio} to 1. '
-         'Without barriers, {pacer} the pace.',),
+        (Output('barriers', 'a wait in each round', 's'),
+         Output('free', 'one wait, at the end', 's'), Output('ratio', 'the first ÷ the second')),
+        ('{n} rounds: {barriers} with a wait in each, {free} with one at the end, {ratio} to 1. '
+         'With one wait at the end, {pacer} the pace.',),
         count='n', lanes=(
-            ('barriers: front end', 'issue', 'compute'), ('barriers: back end', 'compute', 'back'),
-            ('barriers: front end', 'back', 'end'), ('one barrier: front end', 'ahead', 'ahead_end'),
-            ('one barrier: back end', 'begin', 'ready'), ('one barrier: front end', 'out', 'out_end'))),
+            ('a wait each: host', 'issue', 'compute'), ('a wait each: device', 'compute', 'back'),
+            ('a wait each: host', 'back', 'end'), ('one wait: host', 'ahead', 'ahead_end'),
+            ('one wait: device', 'begin', 'ready'), ('one wait: host', 'out', 'out_end'))),
     'workers': Figure(
         'An epoch, and the workers that load its batches', workers,
         (Input('loaders', 'Workers', '', 0, 16, 2, log=False, whole=True),

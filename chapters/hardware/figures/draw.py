@@ -37,7 +37,7 @@ def computer():
     box(ax, 0.1, 0.3, 0.85, 0.5, 'GPU\nmemory', LIGHT)
     box(ax, 1.1, 0.3, 0.75, 0.5, 'other\nGPUs')
     box(ax, 2.25, 0.3, 1.0, 0.5, 'switch')
-    link(ax, (0.26, 1.62), (0.26, 0.8), 'GDDR,\nHBM:\n500–8000')
+    link(ax, (0.26, 1.62), (0.26, 0.8), 'GDDR,\nHBM:\n320–8000')
     link(ax, (1.29, 1.62), (1.29, 0.8), 'NVLink:\n150–900')
     link(ax, (2.55, 1.62), (2.55, 0.8), 'Ethernet:\n0.1–100')
     link(ax, (3.25, 0.55), (3.75, 0.55))

@@ -36,7 +36,7 @@ def stairs(size, c1, c2, c3, l1, l2, l3, memory):
 
 
 def edge(number):
-    """The end of a tread of the measured staircase, which may lie below a reported size."""
+    """The end of a level of the measured staircase, which may lie below a reported size."""
     return Printed(PAGE, rf'caches, measured[^\n]*?(?:edge from [^;\n]*; ){{{number - 1}}}edge from ')
 
 
@@ -88,7 +88,7 @@ LIVE = {
         (Input('steps', 'Steps between two writes', '', 1, 1000, 1, whole=True),
          Input('own', 'A step in a line of its own', 'ns', 0.1, 100, 1.5),
          Input('factor', 'A write to a shared line takes, against that', '×', 1, 100, 3,
-               measured=Claimed('hw-false-sharing'))),
+               measured=Claimed('hw-line-shared'))),
         (Output('one', 'counters in one line', 's'), Output('own', 'a line for each', 's'),
          Output('ratio', 'ratio')),
         ('One write in {steps} steps: a step takes {one} in place of {own}, {ratio} to 1. '

@@ -82,13 +82,21 @@ class Ring:
         n_bytes: size of the working set.
         offset: bytes from the start of a line to its slot; 60 lets the word cross into the next line.
         memory: where it lies, at least a word longer than ``n_bytes``; its own by default.
+        places: where its words lie, in the order in which they follow one another, in bytes from the
+            start; one in each line, in random order, by default.
     """
 
-    def __init__(self, n_bytes: int, offset: int = 0, memory: np.ndarray | None = None) -> None:
+    def __init__(self, n_bytes: int, offset: int = 0, memory: np.ndarray | None = None,
+                 places: np.ndarray | None = None) -> None:
         n = max(2, n_bytes // LINE)
         self.memory = aligned(n * LINE + 8, offset) if memory is None else memory
-        self.slots = n
-        self._lay(0)
+        if places is None:
+            self.slots = n
+            self._lay(0)
+        else:
+            self.slots, base = len(places), self.memory.ctypes.data
+            self.memory[:n * LINE].view(np.int64)[places // 8] = base + np.roll(places, -1)
+            self.start = int(base + places[0])
 
     def _lay(self, offset: int) -> None:
         order, base = np.random.default_rng(0).permutation(self.slots), self.memory.ctypes.data + offset

@@ -1,8 +1,10 @@
 """Caches and memory: the latency staircase, its edges, strides, bandwidth. Knows no framework."""
 
+import contextlib
 import functools
 import mmap
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -39,11 +41,18 @@ def reported_caches() -> dict[str, int]:
     return found
 
 
+_nodes = Path('/sys/devices/system/node')
+
+
 def nodes() -> list[set[int]]:
     """The cores of each NUMA node on which this process may run; a single one where none are told."""
     own, found = machine.own_cores(), []
-    for place in sorted(Path('/sys/devices/system/node').glob('node[0-9]*')):
-        parts = [p.split('-') for p in (place / 'cpulist').read_text().strip().split(',') if p]
+    for place in sorted(_nodes.glob('node[0-9]*')):
+        try:
+            listed = (place / 'cpulist').read_text().strip()
+        except OSError:
+            continue
+        parts = [p.split('-') for p in listed.split(',') if p]
         cores = {c for part in parts for c in range(int(part[0]), int(part[-1]) + 1)} & set(own)
         if cores:
             found.append(cores)
@@ -54,37 +63,91 @@ def across(n_bytes: int) -> Time:
     """As :func:`latency`, from a core of one NUMA node to memory of another.
 
     Raises:
-        NotHere: this process may run on one node only.
+        NotHere: this process may run on one node only, or not choose its cores.
     """
     if len(found := nodes()) < 2:
-        raise NotHere('one NUMA node')
+        raise NotHere('one NUMA node: it takes a machine with two, or a process that may run on both')
     first, second = found[:2]
     before = os.sched_getaffinity(0)
     try:
-        os.sched_setaffinity(0, first)          # who writes a page first has it on the own node
+        _bind(first)                            # who writes a page first has it on the own node
         far = kernels.Ring(n_bytes)
-        os.sched_setaffinity(0, second)
+        _bind(second)
         return sample(far.chase, 'median')
     finally:
-        os.sched_setaffinity(0, before)
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, before)
+
+
+def _bind(cores: set[int]) -> None:
+    """Let this thread run on these cores alone; raises NotHere where the system forbids it."""
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError:
+        raise NotHere('this system does not let the program choose its cores: start it without a CPU '
+                      'limit, or with numactl') from None
 
 
 HUGE = 2 * MIB      # bytes of a huge page on x86, and on Arm with pages of 4 KiB
 _permits = Path('/sys/kernel/mm/transparent_hugepage/enabled')
-condition('huge pages', system=True)(
-    lambda: '' if _permits.exists() and '[never]' not in _permits.read_text()
-    else 'this system hands out no huge pages on request')
+_mappings = Path('/proc/self/smaps')
+NO_HUGE = ('this system grants no huge pages: as administrator, write madvise to '
+           '/sys/kernel/mm/transparent_hugepage/enabled, or run outside the container')
+
+
+def _room(n_bytes: int, huge: bool) -> np.ndarray:
+    """Memory that begins at a huge page and asks for such, or for none; NotHere if they are refused."""
+    private = {} if sys.platform == 'win32' else {'flags': mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
+    raw = mmap.mmap(-1, n_bytes + 2 * HUGE, **private)
+    try:
+        raw.madvise(mmap.MADV_HUGEPAGE if huge else mmap.MADV_NOHUGEPAGE)
+    except (OSError, AttributeError):       # refused, or a system that knows no such advice
+        if huge:
+            raise NotHere(NO_HUGE) from None
+    room = np.frombuffer(raw, np.uint8)
+    start = -room.ctypes.data % HUGE
+    return room[start:start + n_bytes + HUGE]
 
 
 def paged_ring(n_bytes: int, huge: bool) -> kernels.Ring:
-    """A ring through pages of 2 MiB, or of the usual size; where the system cannot choose, the latter."""
-    private = {} if sys.platform == 'win32' else {'flags': mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
-    raw = mmap.mmap(-1, n_bytes + 2 * HUGE, **private)
-    if hasattr(mmap, 'MADV_HUGEPAGE') and _permits.exists():
-        raw.madvise(mmap.MADV_HUGEPAGE if huge else mmap.MADV_NOHUGEPAGE)
-    room = np.frombuffer(raw, np.uint8)
-    start = -room.ctypes.data % HUGE
-    return kernels.Ring(n_bytes, memory=room[start:start + n_bytes + HUGE])
+    """A ring through pages of 2 MiB, or of the usual size.
+
+    How many huge pages it was granted, :func:`in_huge_pages` says.
+
+    Raises:
+        NotHere: the system refuses huge pages.
+    """
+    _fits(2 * n_bytes)
+    return kernels.Ring(n_bytes, memory=_room(n_bytes, huge))
+
+
+def in_huge_pages(room: np.ndarray) -> int | None:
+    """Bytes of this memory that lie in huge pages, as Linux says; None where it does not tell."""
+    try:
+        listed = _mappings.read_text()
+    except OSError:
+        return None
+    inside = False
+    for line in listed.splitlines():
+        if ends := re.match(r'([0-9a-f]+)-([0-9a-f]+) ', line):
+            first, last = (int(x, 16) for x in ends.groups())
+            inside = first <= room.ctypes.data < last
+        elif inside and line.startswith('AnonHugePages:'):
+            return min(int(line.split()[1]) * KIB, room.nbytes)
+    return None
+
+
+@condition('huge pages', system=True)
+def _no_huge_pages() -> str:
+    """Why no huge pages are granted; empty if one is."""
+    try:
+        if '[never]' in _permits.read_text():
+            return NO_HUGE
+        room = _room(2 * HUGE, huge=True)
+    except (OSError, NotHere):
+        return NO_HUGE
+    room[::4 * KIB] = 1             # the system hands a page out when it is written
+    return NO_HUGE if in_huge_pages(room) == 0 else ''
 
 
 condition('cache sizes', system=True)(
@@ -94,10 +157,14 @@ condition('cache sizes', system=True)(
 @functools.lru_cache(8)
 def ring(n_bytes: int) -> kernels.Ring:
     """A ring of cache lines in random order, kept for the next experiment of the same size."""
+    _fits(n_bytes)
+    return kernels.Ring(n_bytes)
+
+
+def _fits(n_bytes: int) -> None:
     if n_bytes * 1.5 > machine.free_memory():
         raise MemoryError(f'a working set of {n_bytes / MIB:.0f} MiB does not fit into the free memory: '
                           'close other programs or take a smaller set')
-    return kernels.Ring(n_bytes)
 
 
 def latency(n_bytes: int, budget: float = 0.1) -> Time:
@@ -123,10 +190,10 @@ def staircase(working_sets: Sequence[int] | None = None, budget: float = 0.05) -
 
 
 def edges(stairs: dict[int, Time], rise: float = 1.35) -> list[tuple[int, int]]:
-    """Where a staircase climbs: for each rise the last working set on the lower tread and the first
+    """Where a staircase climbs: for each rise the last working set on the lower level and the first
     on the upper one, in bytes. A cache ends in between.
 
-    Unsteady figures are left out. A tread is a run of sizes between which the latency grows by less
+    Unsteady figures are left out. A level is a run of sizes between which the latency grows by less
     than an eighth a step; a rise counts from a factor of ``rise`` on. A fuzzy edge, as that of a
     shared cache, is a wide pair.
     """

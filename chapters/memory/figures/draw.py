@@ -28,24 +28,27 @@ def mountain():
 
 
 def ways():
-    """Plain training and four ways out, in MB, from the shapes of the second notebook."""
+    """The baseline and four ways out, in MB, from the shapes of the second notebook."""
     d, blocks, examples = 128, 8, 512
     weights = blocks * (2 * 4 * d * d + 4 * d + d + 2 * d) * 4 / 1e6
     # a block keeps its input, mean and deviation, the normalized input, and GELU's input and result
     inside = examples * (2 * d + 2 + 2 * 4 * d) * 4 / 1e6
     inputs = blocks * examples * d * 4 / 1e6
     kept = blocks * inside
-    bars = {'plain': (weights, weights, 2 * weights, kept),
-            '8 pieces': (weights, weights, 2 * weights, kept / 8),
+    bars = {'baseline': (weights, weights, 2 * weights, kept),
+            '8 micro-\nbatches': (weights, weights, 2 * weights, kept / 8),
             'checkpoints': (weights, weights, 2 * weights, inputs + inside),
             'bfloat16': (weights / 2, weights / 2, weights, kept / 2),
+            # the float32 copy and Adam's averages: what Adam keeps beside 16-bit weights
+            'bfloat16\nand copy': (weights / 2, weights / 2, 3 * weights, kept / 2),
             'Adafactor': (weights, weights, 0.01 * weights, kept)}
-    _, ax = plt.subplots(figsize=(6, 2.9))
+    _, ax = plt.subplots(figsize=(6.8, 2.9))
     bottom = np.zeros(len(bars))
     for (name, colour), sizes in zip(PARTS.items(), zip(*bars.values(), strict=True), strict=True):
         ax.bar(list(bars), sizes, 0.6, bottom, color=colour, label=name)
         bottom += sizes
     ax.set(ylabel='MB')
+    ax.tick_params('x', labelsize=8)
     handles, labels = ax.get_legend_handles_labels()
     ax.legend(handles[::-1], labels[::-1], loc='upper left', bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax

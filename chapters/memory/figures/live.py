@@ -6,13 +6,13 @@ from tools.live import Claimed, Figure, Input, Output, Printed
 
 
 def fits(k, parameters, number, state, update, kept, largest, tensor, pieces, card):
-    """Bytes of a training step with a batch of k, in pieces one after the other."""
+    """Bytes of a training step with a batch of k, in micro-batches one after the other."""
     weights = number * parameters
     fixed = 2 * weights + state * parameters
     activations = number / 4 * kept * k / pieces
     moment = number / 2 * largest * k / pieces
     temporary = 2 * tensor if update == 0 else parameters if update == 1 else 0
-    last = fixed + (number * temporary if state >= 8 else 0)
+    last = fixed + (4 * temporary if state >= 8 else 0)     # in float32, as Adam's averages are
     first = fixed - weights if pieces == 1 else fixed
     peak = max(first + activations + moment, last)
     example = (number / 4 * kept + number / 2 * largest) / pieces
@@ -44,7 +44,7 @@ LIVE = {
          Input('kept', 'Kept for one example, in float32', 'MB', 0.001, 10_000, 3.48),
          Input('largest', 'Largest result for one example, in float32', 'MB', 0.001, 1000, 0.2),
          Input('tensor', 'Largest tensor of weights', 'million', 0.001, 1000, 2.36),
-         Input('pieces', 'Pieces of the batch, one after the other', '', 1, 256, 1, whole=True),
+         Input('pieces', 'Micro-batches, one after the other', '', 1, 256, 1, whole=True),
          Input('card', 'Free memory', 'GB', 0.1, 1000, 3.2)),
         (Output('fixed', 'weights, gradients, state', 'B'), Output('activations', 'activations', 'B'),
          Output('peak', 'peak', 'B'), Output('share', 'of the memory', '%')),
@@ -54,7 +54,7 @@ LIVE = {
         presets={'LeNet': {'parameters': 0.0617, 'kept': 0.03552, 'largest': 0.0188, 'tensor': 0.048},
                  'ResNet-18, 28 × 28': {'parameters': 11.172, 'kept': 3.48, 'largest': 0.2,
                                         'tensor': 2.36},
-                 'a card of 4 GB beside a desktop': {'card': 3.2}, 'a card of 24 GB': {'card': 23},
+                 'a GPU of 4 GB beside a desktop': {'card': 3.2}, 'a GPU of 24 GB': {'card': 23},
                  '7 billion parameters, nearly no batch': {
                      'k': 1, 'parameters': 6738, 'kept': 500, 'largest': 10, 'tensor': 131, 'card': 120},
                  'all of this machine': {

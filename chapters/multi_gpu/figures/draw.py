@@ -198,7 +198,7 @@ def allreduce():
     """Three ways to give four devices the sum of their arrays, and what the busiest device sends."""
     ax = canvas(5.3, 4.0)
     titles = (('naive', 'device 0 adds up\nand hands out', '(k − 1) n'),
-              ('with shares', 'device i adds up\nshare i for all', '2 (k − 1) n / k'),
+              ('all pairs', 'device i adds up\nshare i for all', '2 (k − 1) n / k'),
               ('ring', 'shares go round,\ngrowing, then round\nonce more', '2 (k − 1) n / k'))
     for i, (title, text, sends) in enumerate(titles):
         x = 0.95 + 1.7 * i
@@ -208,7 +208,7 @@ def allreduce():
         corners = [(x - 0.46, 3.3), (x + 0.46, 3.3), (x + 0.46, 2.3), (x - 0.46, 2.3)]
         for a in range(4):
             for b in range(4):
-                wanted = {'naive': a == 0 and b > 0, 'with shares': a < b,
+                wanted = {'naive': a == 0 and b > 0, 'all pairs': a < b,
                           'ring': b == (a + 1) % 4}[title]
                 if wanted:
                     arrow(ax, corners[a], corners[b], '-|>' if title == 'ring' else '<|-|>',

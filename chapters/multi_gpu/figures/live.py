@@ -13,7 +13,7 @@ def scaling(k, parameters, work, batch, shared, speed, bandwidth, latency, messa
         speed: operations per second that a device reaches.
         bandwidth, latency: of a link, in bytes per second and seconds.
         messages: buckets.
-        even: 1 if the links share the load (ring, shares), 0 if one device adds up.
+        even: 1 if the links share the load (reduce-scatter and all-gather), 0 if one device adds up.
         overlap: 1 if buckets are sent during the backward pass; the last one never is.
     """
     alone = 3 * work * batch / speed
@@ -26,7 +26,7 @@ def scaling(k, parameters, work, batch, shared, speed, bandwidth, latency, messa
 
 
 def stages(pieces, k, work, extra):
-    """Seconds for a step through a pipeline of k stages, with a batch in pieces."""
+    """Seconds for a step through a pipeline of k stages, with a batch in micro-batches."""
     slot = work / k / pieces + extra
     step = (pieces + k - 1) * slot
     return {'step': step, 'busy': pieces / (pieces + k - 1), 'speedup': work / step}
@@ -46,7 +46,7 @@ LIVE = {
          Input('latency', 'Latency of a message', 'µs', 0.1, 10_000, 20),
          Input('messages', 'Buckets in a step', '', 1, 100, 3, whole=True),
          Input('even', 'All-reduce', start=1, choices=(
-             ('ring or shares', 1), ('through one device', 0))),
+             ('reduce-scatter and all-gather', 1), ('through one device', 0))),
          Input('overlap', 'Overlap with the backward pass', start=0, choices=(('no', 0), ('yes', 1)))),
         (Output('compute', 'compute', 's'), Output('wire', 'wire', 's'), Output('step', 'step', 's'),
          Output('speedup', 'speed-up'), Output('efficiency', 'busy', '%')),
@@ -64,14 +64,14 @@ LIVE = {
                  'PCIe': {'bandwidth': 12, 'latency': 20},
                  '1 Gbit Ethernet': {'bandwidth': 0.125, 'latency': 100}}),
     'stages': Figure(
-        'A pipeline, its stages and the pieces of the batch', stages,
-        (Input('pieces', 'Pieces of the batch', '', 1, 64, 4, log=False, whole=True),
+        'A pipeline, its stages and the micro-batches', stages,
+        (Input('pieces', 'Micro-batches', '', 1, 64, 4, log=False, whole=True),
          Input('k', 'Stages', '', 1, 64, 4, whole=True),
          Input('work', 'The whole step on one device', 'ms', 1, 100_000, 100),
-         Input('extra', 'Calls of a piece in a stage', 'ms', 0.001, 100, 0.3,
+         Input('extra', 'Overhead of a micro-batch in a stage', 'ms', 0.001, 100, 0.3,
                measured=Printed('measuring/regimes_pytorch', r'small layers(?: +\S+ \S+){4} +'))),
         (Output('step', 'step', 's'), Output('speedup', 'speed-up'), Output('busy', 'busy', '%')),
-        ('{k} stages and {pieces} pieces: each stage is busy for {busy} of the time, '
+        ('{k} stages and {pieces} micro-batches: each stage is busy for {busy} of the time, '
          'and a step takes {step}.',
-         {'max': 'speedup', 'text': 'The largest speed-up is {speedup}, with {pieces} pieces.'}),
+         {'max': 'speedup', 'text': 'The largest speed-up is {speedup}, with {pieces} micro-batches.'}),
         over='pieces', rows=(1, 2, 4, 8, 16, 32, 64), drawn=('speedup',))}

@@ -21,13 +21,19 @@ def aggregation(k, size, gpu, cpu):
             'spread': max(one, host) / min(one, host, shares)}
 
 
-def ways(size, m, latency, rate):
-    """Seconds for the sum of m arrays: through one server, round a ring, up and down a tree."""
-    star = 2 * (latency + (m - 1) * size / rate)
-    ring = 2 * (m - 1) * (latency + size / m / rate)
-    tree = 2 * ceil(log2(m)) * (latency + size / rate)
+def ways(size, m, latency, overhead, rate):
+    """Seconds for the sum of m arrays: through one server, round a ring, up and down a tree.
+
+    Args:
+        latency: seconds that a message travels; those that are sent together wait for it once.
+        overhead: seconds for which a sender is busy with each message, one after the other.
+        rate: bytes per second of a link.
+    """
+    star = 2 * latency + m * overhead + 2 * (m - 1) * size / rate
+    ring = 2 * (m - 1) * (latency + overhead + size / m / rate)
+    tree = 2 * ceil(log2(m)) * (latency + overhead + size / rate)
     return {'star': star, 'ring': ring, 'tree': tree,
-            'crossing': latency * rate * m * (m - 2) / (m - 1) / (m - 1),
+            'crossing': (latency + overhead / 2) * rate * m * (m - 2) / (m - 1) / (m - 1),
             'ratio': max(star, ring, tree) / min(star, ring, tree),
             'best': 'the star' if star <= min(ring, tree) else
             'the tree' if tree <= ring else 'the ring'}
@@ -65,6 +71,7 @@ LIVE = {
          Input('m', 'Members', '', 2, 64, 8, whole=True),
          Input('latency', 'Latency α of a message', 'ms', 0.001, 100, 1,
                measured=Printed(PT, r'8 ranks, a step of the ring: +')),
+         Input('overhead', 'Overhead o of a message', 'ms', 0, 20, 0, log=False),
          Input('rate', 'Rate β of a link', 'Mbit/s', 1, 1_000_000, 100)),
         (Output('star', 'star', 's'), Output('ring', 'ring', 's'), Output('tree', 'tree', 's'),
          Output('crossing', 'star and ring cross at', 'B')),

@@ -3,11 +3,11 @@
 from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle
 
-STAGES, PIECES = 4, 8
+STAGES, MICRO = 4, 8
 
 
 def halves():
-    """A perceptron on two ranks: the first matrix cut by columns, the second by rows."""
+    """An MLP on two ranks: the first matrix cut by columns, the second by rows."""
     _, ax = plt.subplots(figsize=(6, 3), layout='constrained')
 
     def box(x, y, width, height, colour, text):
@@ -25,7 +25,7 @@ def halves():
         ax.annotate('', (8.6, 1.8), (8.02, y + 0.7), arrowprops={'arrowstyle': '->'})
     box(8.6, 1.3, 1.2, 1, '0.9', 'Y\nsum')
     ax.text(9.2, 1.1, 'all-reduce', ha='center', va='top')
-    for x, text in ((2.25, 'cut by\ncolumns'), (3.65, 'no\nexchange'), (5.4, 'cut by\nrows')):
+    for x, text in ((2.25, 'cut by\ncolumns'), (3.65, 'nothing\nis sent'), (5.4, 'cut by\nrows')):
         ax.text(x, 3.65, text, ha='center', va='bottom', color='0.35')
     ax.set(xlim=(-1, 9.9), ylim=(0, 4.4))
     ax.axis('off')
@@ -34,20 +34,20 @@ def halves():
 
 def gpipe(stage):
     """All forward passes, then all backward passes."""
-    return [('F', i) for i in range(PIECES)] + [('B', i) for i in range(PIECES)]
+    return [('F', i) for i in range(MICRO)] + [('B', i) for i in range(MICRO)]
 
 
 def one_forward_one_backward(stage):
     """As many forward passes as there are stages from here on, then one of each in turn."""
-    ahead = min(STAGES - stage, PIECES)
+    ahead = min(STAGES - stage, MICRO)
     found = [('F', i) for i in range(ahead)]
-    for i in range(PIECES):
-        found += [('B', i)] + [('F', i + ahead)] * (i + ahead < PIECES)
+    for i in range(MICRO):
+        found += [('B', i)] + [('F', i + ahead)] * (i + ahead < MICRO)
     return found
 
 
 def times(schedule):
-    """(stage, what, piece, start) when a backward pass takes two steps and a forward pass one."""
+    """(stage, what, micro-batch, start) when a backward pass takes two steps and a forward pass one."""
     plans, done, clock, found = [schedule(s) for s in range(STAGES)], {}, [0] * STAGES, []
     while any(plans):
         for s, plan in enumerate(plans):
@@ -78,23 +78,23 @@ def schedules():
                     edgecolor='white')
             ax.text(start + length / 2, stage, str(i + 1), ha='center', va='center', fontsize=7)
         ax.set(title=title, yticks=range(STAGES), yticklabels=[f'stage {s}' for s in range(STAGES)],
-               ylim=(STAGES - 0.5, -0.5), xlim=(0, 3 * (PIECES + STAGES - 1)))
+               ylim=(STAGES - 0.5, -0.5), xlim=(0, 3 * (MICRO + STAGES - 1)))
     panels[-1].set(xlabel='steps; forward in blue, backward in orange and twice as long')
     return panels[-1]
 
 
 def shares():
-    """Bytes that a rank keeps for each parameter under the four levels, on four ranks."""
+    """Bytes that a rank keeps for each parameter at ZeRO stages 0 to 3, on four ranks."""
     _, ax = plt.subplots(figsize=(6, 2.8), layout='constrained')
     parts = (('weights', 4, 3, '#9ecae1'), ('gradients', 4, 2, '#fdd0a2'),
-             ("Adam's moments", 8, 1, '#c7e9c0'))     # bytes, and the level from which they are cut
-    for level in range(4):
+             ("Adam's moments", 8, 1, '#c7e9c0'))     # bytes, and the stage from which they are cut
+    for stage in range(4):
         at = 0.0
-        for name, size, from_level, colour in parts:
-            kept = size / 4 if level >= from_level else size
-            ax.barh(level, kept, 0.7, at, color=colour, edgecolor='0.3',
-                    label=name if level == 0 else None)
-            ax.text(at + kept / 2, level, f'{kept:g}', ha='center', va='center', fontsize=8)
+        for name, size, from_stage, colour in parts:
+            kept = size / 4 if stage >= from_stage else size
+            ax.barh(stage, kept, 0.7, at, color=colour, edgecolor='0.3',
+                    label=name if stage == 0 else None)
+            ax.text(at + kept / 2, stage, f'{kept:g}', ha='center', va='center', fontsize=8)
             at += kept
     ax.set(yticks=range(4), yticklabels=['data parallel', 'ZeRO 1', 'ZeRO 2', 'ZeRO 3'],
            ylim=(3.5, -0.5), xlabel='bytes for a parameter on each of four ranks')

@@ -5,46 +5,68 @@ from math import floor
 from tools.live import Figure, Input, Output
 
 
-def plan(rows, n, layers, width, example, hosts, cards, tensor, stages, micro, chunks, inside, between,
-         peak, kernels, kept, card):
-    """Seconds of a training step and bytes kept by a card, as ``plan`` of the notebook says.
+def plan(tokens, n, layers, width, length, hosts, per_host, tensor, stages, micro, chunks, inside,
+         adapters, gbit, peak, kernels, element, kept, memory):
+    """Seconds of a training step and bytes kept by a GPU: ``plan`` of the notebook, line by line.
+
+    What its ``check`` raises is a number here, ``problem``, and the figure says a sentence for each.
 
     Args:
-        rows: tokens in a step; ``example``: of one.
+        tokens: of a step; ``length``: of an example.
         n: parameters.
-        hosts, cards: of the cluster, and cards of a host.
-        tensor, stages: cards that share a layer, and stages of a pipeline; the rest is sharded.
+        hosts, per_host: of the cluster, and GPUs of a host.
+        tensor, stages: GPUs of a tensor group, and stages of a pipeline; the rest is sharded.
         micro, chunks: micro-batches, and chunks of layers on a stage.
-        inside, between: bytes per second that a card sends inside its host, and a host to others.
-        peak, kernels: FLOP/s of a card, and the share of it that is reached.
-        kept: bytes of activations for each token and layer, in units of the width; 2: all are
-            computed twice.
-        card: bytes of a card's memory.
+        inside: bytes per second that a GPU sends inside its host.
+        adapters, gbit: network adapters of a host, and Gbit/s of each.
+        peak, kernels: FLOP/s of a GPU, and the share of it that is reached.
+        element: bytes per element.
+        kept: bytes of activations for each token and layer, in units of the width and for bfloat16; 2:
+            all are computed twice.
+        memory: bytes of a GPU.
     """
-    gpus = cards * hosts
+    gpus = per_host * hosts
     data = gpus / (tensor * stages)
-    flops = rows * (6 * n + 12 * layers * width * example)
+    between = adapters * gbit * 1e9 / 8
+    again = kept <= 2
+    flops = tokens * (6 * n + 12 * layers * width * length)
     own = layers / stages
-    activation = 2 * rows / data * width
-    compute = flops * (4 / 3 if kept <= 2 else 1) / (gpus * peak * kernels)
-    split = (6 if kept <= 2 else 4) * own * 2 * (tensor - 1) / tensor * activation / inside
-    traffic = (8 if stages == 1 else 6) * n / stages
+    activation = element * tokens / data * width
+    compute = flops * (4 / 3 if again else 1) / (gpus * peak * kernels)
+    sums = (6 if again else 4) * own
+    split = sums * 2 * (tensor - 1) / tensor * activation / inside
+    gathers = 2 if stages == 1 else 1
+    traffic = (gathers * element + 4) * n / stages
     into_host = traffic * max(1 - stages / hosts, 0) / between
-    into_card = traffic / tensor * (data - 1) / data / inside
-    fetch = max(into_host, into_card)
-    shards = max(fetch - compute, fetch / own)
+    into_gpu = traffic / tensor * (data - 1) / data / inside
+    shards = max(into_host, into_gpu)
+    exposed = max(shards - compute, shards / own)
     bubble = (stages - 1) / (micro * chunks) * (compute + split)
-    cuts = 2 * chunks * activation * cards / tensor / between if stages > 1 else 0
-    step = compute + split + shards + bubble + cuts
-    flight = min(stages / micro, 1) if stages > 1 else 1
-    gathered = 4 * n / layers if stages == 1 else 2 * n / stages
-    held = 16 * n / gpus + gathered / tensor + kept * rows / data * width * own * flight / tensor
-    return {'compute': compute, 'sums': split, 'shards': shards, 'bubble': bubble + cuts, 'step': step,
-            'mfu': flops / (step * gpus * peak), 'held': held,
-            'name': 'these degrees do not divide the cards'
-            if floor(data) < data or data < 1 or tensor > cards else
-            'there are fewer examples than ranks' if rows < data * example else
-            'it fits, logits not counted' if held <= card else 'it does not fit'}
+    sent = 2 * chunks * activation / tensor
+    cut_time = sent * per_host / between if hosts > 1 else sent / inside
+    cuts = cut_time if stages > 1 else 0
+    step = compute + split + exposed + bubble + cuts
+    in_flight = min(stages / micro, 1) if stages > 1 else 1
+    gathered = element * n * (2 / layers if stages == 1 else 1 / stages)
+    activations = kept / 2 * activation * own * in_flight / tensor
+    total = 16 * n / gpus + gathered / tensor + activations
+    fits = total <= memory
+    groups = per_host / tensor
+    chunk = layers / (stages * chunks)
+    ends = (layers + 2) / (stages * chunks)
+    examples = floor(tokens / (data * length))
+    problem = (1 if floor(groups) < groups else 2 if floor(data) < data else
+               3 if stages > 1 and floor(chunk) < chunk and floor(ends) < ends else
+               4 if tokens < data * length else 5 if stages > 1 and examples < micro else 0)
+    return {'compute': compute, 'tensor_time': split, 'shards': exposed, 'bubble': bubble, 'cuts': cuts,
+            'step': step, 'mfu': flops / (step * gpus * peak), 'rate': tokens / step / gpus,
+            'total': total, 'problem': problem, 'gpus': gpus, 'data': data, 'examples': examples,
+            'with_ends': layers + 2, 'waits': bubble + cuts,
+            'no_groups': problem == 1, 'no_grid': problem == 2, 'no_layers': problem == 3,
+            'no_examples': problem == 4, 'no_micro': problem == 5, 'possible': problem == 0,
+            'full': problem == 0 and total > memory, 'fine': problem == 0 and fits,
+            'outcome': 'it does not divide' if problem > 0 and problem < 4 else
+            'too few examples' if problem > 0 else 'it fits' if fits else 'it does not fit'}
 
 
 def bubble(m, p, step):
@@ -57,38 +79,58 @@ def bubble(m, p, step):
 LIVE = {
     'plan': Figure(
         'Which split, where?', plan,
-        (Input('rows', 'Tokens in a step', '', 1024, 100_000_000, 524_288, whole=True),
+        (Input('tokens', 'Tokens in a step', '', 1024, 100_000_000, 524_288, whole=True),
          Input('n', 'Parameters', 'million', 10, 2_000_000, 8030),
          Input('layers', 'Layers', '', 1, 200, 32, log=False, whole=True),
          Input('width', 'Width', '', 64, 32_768, 4096, whole=True),
-         Input('example', 'Tokens of an example', '', 64, 1_000_000, 8192, whole=True),
+         Input('length', 'Tokens of an example', '', 64, 1_000_000, 8192, whole=True),
          Input('hosts', 'Hosts', '', 1, 4096, 4, whole=True),
-         Input('cards', 'Cards of a host', start=8, choices=(('4', 4), ('8', 8))),
-         Input('tensor', 'Cards that share a layer', '', 1, 16, 1, whole=True),
+         Input('per_host', 'GPUs of a host', start=8, choices=(('4', 4), ('8', 8))),
+         Input('tensor', 'GPUs of a tensor group', '', 1, 16, 1, whole=True),
          Input('stages', 'Stages of a pipeline', '', 1, 64, 1, whole=True),
          Input('micro', 'Micro-batches of the pipeline', '', 1, 512, 16, whole=True),
          Input('chunks', 'Chunks of layers on a stage', '', 1, 16, 1, log=False, whole=True),
-         Input('inside', 'Link of a card inside, each way', 'GB/s', 0.01, 1000, 450),
-         Input('between', 'Links of a host, each way', 'GB/s', 0.1, 2000, 400),
-         Input('peak', 'Peak of a card', 'TFLOP/s', 1, 5000, 989),
-         Input('kernels', 'Reached by its kernels', '%', 1, 100, 41, log=False),
+         Input('inside', 'Link of a GPU inside, each way', 'GB/s', 0.01, 1000, 450),
+         Input('adapters', 'Network adapters of a host', '', 1, 16, 8, log=False, whole=True),
+         Input('gbit', 'Rate of each, each way', 'Gbit/s', 1, 1600, 400),
+         Input('peak', 'Peak of a GPU', 'TFLOP/s', 1, 5000, 989),
+         Input('kernels', 'Share reached by its kernels', '%', 1, 100, 41, log=False),
+         Input('element', 'Precision', start=2, choices=(('bfloat16', 2), ('float32', 4))),
          Input('kept', 'Activations', start=34, choices=(
              ('all kept', 34), ('about half kept', 17), ('computed twice', 2))),
-         Input('card', 'Memory of a card', 'GB', 1, 300, 80)),
-        (Output('compute', 'arithmetic', 's'), Output('sums', 'sums inside layers', 's'),
-         Output('shards', 'shards, exposed', 's'), Output('bubble', 'bubble and cuts', 's'),
-         Output('step', 'a step', 's'), Output('mfu', 'MFU', '%'), Output('held', 'a card keeps', 'B')),
-        ('A step takes {step}, an MFU of {mfu}: {compute} of arithmetic, {sums} of sums inside layers, '
-         '{shards} of waiting for shards, {bubble} of bubble and cuts.',
-         'A card keeps {held}: {name}.'),
-        over='rows', rows=(16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216),
+         Input('memory', 'Memory of a GPU', 'GB', 1, 300, 80)),
+        (Output('compute', 'arithmetic', 's'), Output('tensor_time', 'tensor parallelism', 's'),
+         Output('shards', 'sharding, exposed', 's'), Output('waits', 'bubble and cuts', 's'),
+         Output('step', 'a step', 's'), Output('mfu', 'MFU', '%'), Output('total', 'a GPU keeps', 'B'),
+         Output('outcome', 'outcome')),
+        ({'when': 'no_groups', 'text': 'Tensor groups of {tensor} do not fill hosts of {per_host} GPUs. '
+                                       'Choose a number that divides {per_host}.'},
+         {'when': 'no_grid', 'text': '{gpus} GPUs cannot be divided into {stages} stages and tensor '
+                                     'groups of {tensor}. Choose degrees whose product divides {gpus}.'},
+         {'when': 'no_layers', 'text': '{layers} layers cannot be divided into {stages} stages of {chunks} '
+                                       'chunks. Choose numbers whose product divides {layers}, or '
+                                       '{with_ends} if embedding and output count as layers.'},
+         {'when': 'no_examples', 'text': '{data} data-parallel ranks need an example of {length} tokens '
+                                         'each, and a step has {tokens} tokens. Use more tokens, or fewer '
+                                         'ranks: larger tensor groups or more stages.'},
+         {'when': 'no_micro', 'text': 'Each of {data} data-parallel ranks has {examples} examples, too few '
+                                      'for {micro} micro-batches. Use at most {examples}, or more tokens '
+                                      'in a step.'},
+         {'when': 'possible', 'text': 'A step takes {step}, an MFU of {mfu}: {compute} of arithmetic, '
+                                      '{tensor_time} of tensor parallelism, {shards} of waiting for '
+                                      'shards, {waits} of bubble and cuts.'},
+         {'when': 'full', 'text': 'It does not fit: {total} of {memory}. Recompute activations, use fewer '
+                                  'tokens for each GPU, or split further.'},
+         {'when': 'fine', 'text': 'It fits: a GPU keeps {total} of {memory}, logits not counted.'}),
+        over='tokens', rows=(262_144, 524_288, 1_048_576, 2_097_152, 4_194_304, 16_777_216),
         drawn=('step', 'compute', 'shards'), log_y=True,
         presets={'tensor groups inside the hosts': {'tensor': 8},
-                 'tensor groups, and each host a stage': {'tensor': 8, 'stages': 4},
-                 'cards on PCIe 4.0, a host with 10 Gbit/s': {'inside': 32, 'between': 1.25},
-                 'Llama 3 405B on 8,192 cards': {
-                     'rows': 16_777_216, 'n': 405_000, 'layers': 126, 'width': 16_384, 'hosts': 1024,
-                     'tensor': 8, 'stages': 16, 'micro': 32, 'chunks': 7, 'kernels': 53}}),
+                 'tensor groups, and each host a stage': {'tensor': 8, 'stages': 4, 'micro': 64},
+                 'sharded inside, and each host a stage': {'stages': 4, 'micro': 8, 'chunks': 8},
+                 'GPUs on PCIe 4.0, a host with 10 Gbit/s': {'inside': 32, 'adapters': 1, 'gbit': 10},
+                 'Llama 3 405B on 8,192 GPUs': {
+                     'tokens': 16_777_216, 'n': 405_000, 'layers': 126, 'width': 16_384, 'hosts': 1024,
+                     'tensor': 8, 'stages': 16, 'micro': 32, 'chunks': 8, 'kernels': 52}}),
     'bubble': Figure(
         'The bubble of a pipeline', bubble,
         (Input('m', 'Micro-batches', '', 1, 128, 8, whole=True),

@@ -5,11 +5,11 @@ from math import floor, log2
 from tools.live import Claimed, Figure, Input, Output, Printed, erlang_c
 
 
-def served(users, parameters, number, layers, heads, width, each, context, card, bandwidth, peak, price):
-    """A card that answers users at the same time, a token for each of them in a step."""
+def served(users, parameters, number, layers, heads, width, each, context, memory, bandwidth, peak, price):
+    """A GPU that answers users at the same time, a token for each of them in a step."""
     weights = number * parameters
     cache = 2 * layers * heads * width * each * context
-    most = max(0, floor((card - weights) / cache))
+    most = max(0, floor((memory - weights) / cache))
     now = max(1, min(users, most))
     read = (weights + now * cache) / bandwidth
     work = 2 * parameters * now / peak
@@ -17,7 +17,7 @@ def served(users, parameters, number, layers, heads, width, each, context, card,
     rate = now / step
     return {'cache': cache, 'most': most, 'now': now, 'step': step, 'speed': 1 / step, 'rate': rate,
             'cost': price / 3600 * 1e6 / rate,
-            'limit': 'the bandwidth' if read >= work else 'the arithmetic'}
+            'limit': 'the bandwidth' if read >= work else 'compute'}
 
 
 def waiting(load, slots, tokens, step, more, spread):
@@ -32,12 +32,12 @@ def waiting(load, slots, tokens, step, more, spread):
 
 
 def operations(context, d, layers, vocabulary):
-    """Operations for each token of a training step, in GFLOP."""
+    """GFLOP for each token of a training step."""
     weights = 12 * layers * d ** 2 + vocabulary * d
-    products = 6 * weights / 1e9
+    matmuls = 6 * weights / 1e9
     attention = 12 * layers * d * context / 1e9
-    return {'products': products, 'attention': attention, 'share': attention / (products + attention),
-            'less': products - attention}
+    return {'matmuls': matmuls, 'attention': attention, 'share': attention / (matmuls + attention),
+            'less': matmuls - attention}
 
 
 LIVE = {
@@ -49,11 +49,11 @@ LIVE = {
              ('32 bits', 4), ('16 bits', 2), ('8 bits', 1), ('4 bits', 0.5))),
          Input('layers', 'Layers', '', 1, 200, 32, log=False, whole=True),
          Input('heads', 'Heads of keys and values', '', 1, 128, 8, whole=True),
-         Input('width', 'Numbers in a head', '', 8, 256, 128, whole=True),
-         Input('each', 'A number in the cache takes', start=2, choices=(
+         Input('width', 'Head dimension', '', 8, 256, 128, whole=True),
+         Input('each', 'An element of the cache takes', start=2, choices=(
              ('32 bits', 4), ('16 bits', 2), ('8 bits', 1))),
          Input('context', 'Tokens that a user has in the cache', '', 1, 1_000_000, 2048, whole=True),
-         Input('card', 'Memory', 'GB', 0.1, 10_000, 24),
+         Input('memory', 'Memory', 'GB', 0.1, 10_000, 24),
          Input('bandwidth', 'Its bandwidth', 'GB/s', 1, 1_000_000, 1000),
          Input('peak', 'Arithmetic', 'TFLOP/s', 0.001, 100_000, 150),
          Input('price', 'Price of an hour, in dollars', '', 0.01, 1000, 0.5)),
@@ -69,10 +69,10 @@ LIVE = {
                  '70 billion': {'parameters': 70_000, 'layers': 80, 'heads': 8, 'width': 128},
                  '70 billion, 64 heads cached': {'parameters': 70_000, 'layers': 80, 'heads': 64,
                                                  'width': 128},
-                 'a card of 24 GB': {'card': 24, 'bandwidth': 1000, 'peak': 150, 'price': 0.5},
-                 'eight cards of 80 GB': {'card': 640, 'bandwidth': 26_800, 'peak': 7900, 'price': 24},
+                 'a GPU of 24 GB': {'memory': 24, 'bandwidth': 1000, 'peak': 150, 'price': 0.5},
+                 'eight GPUs of 80 GB': {'memory': 640, 'bandwidth': 26_800, 'peak': 7900, 'price': 24},
                  'this machine': {
-                     'card': Printed('hardware/hardware', r'\nmemory +measured: '),
+                     'memory': Printed('hardware/hardware', r'\nmemory +measured: '),
                      'bandwidth': Claimed('msr-pt-bandwidth'),
                      'peak': Claimed('msr-pt-peak'), 'price': 0.1}}),
     'queue': Figure(
@@ -81,7 +81,7 @@ LIVE = {
          Input('slots', 'Slots', '', 1, 256, 8, whole=True),
          Input('tokens', 'Tokens of an answer', '', 1, 10_000, 100),
          Input('step', 'A step with one slot busy', 'ms', 0.1, 1000, 20),
-         Input('more', 'More for each further one', 'ms', 0, 100, 0, log=False),
+         Input('more', 'More for each further one (an example)', 'ms', 0, 100, 0.5, log=False),
          Input('spread', 'Lengths of the answers', start=1, choices=(
              ('all the same', 0), ('spread, some long', 1), ('mostly short, few very long', 4)))),
         (Output('rate', 'requests/s'), Output('mean', 'mean wait', 's'),
@@ -93,20 +93,20 @@ LIVE = {
           'answer.'}),
         over='load', rows=(10, 30, 50, 70, 80, 90, 95, 98), drawn=('tail', 'mean', 'service'),
         presets={'one slot': {'slots': 1}, '8 slots': {'slots': 8}, '64 slots': {'slots': 64},
-                 'steps that grow': {'step': 20, 'more': 1}}),
+                 'steps that do not grow': {'more': 0}}),
     'context': Figure(
-        'Operations of a training step, for each token', operations,
+        'FLOPs of a training step, for each token', operations,
         (Input('context', 'Tokens of the context', '', 16, 1_000_000, 1024, whole=True),
          Input('d', 'Width', '', 16, 32_768, 768, whole=True),
          Input('layers', 'Layers', '', 1, 200, 12, log=False, whole=True),
          Input('vocabulary', 'Different tokens', '', 2, 300_000, 50_257, whole=True)),
-        (Output('products', 'GFLOP in products with weights'), Output('attention', 'GFLOP in attention'),
+        (Output('matmuls', 'GFLOP in matmuls with weights'), Output('attention', 'GFLOP in attention'),
          Output('share', 'attention takes', '%')),
-        ('At {context} tokens, attention takes {share} of the operations.',
-         {'last': 'less', 'text': 'Up to {context} tokens, the products with weights take more.',
+        ('At {context} tokens, attention takes {share} of the FLOPs.',
+         {'last': 'less', 'text': 'Up to {context} tokens, the matmuls with weights take more.',
           'none': 'Attention takes more at any length.'}),
         over='context', rows=(128, 1024, 4096, 16_384, 131_072, 1_000_000),
-        drawn=('products', 'attention'), log_y=True,
+        drawn=('matmuls', 'attention'), log_y=True,
         presets={'the model of this topic': {'context': 128, 'd': 96, 'layers': 3, 'vocabulary': 87},
                  'd = 768, 12 layers': {'d': 768, 'layers': 12, 'vocabulary': 50_257},
                  'd = 4,096, 32 layers': {'d': 4096, 'layers': 32, 'vocabulary': 128_256}})}

@@ -12,15 +12,15 @@ from small_gpt.model import GPT, Cache
 
 
 class QueueFull(RuntimeError):
-    """As many requests wait as the server takes."""
+    """The queue holds as many requests as the server takes."""
 
 
 def generate(net: GPT, prompts: torch.Tensor, n: int, cached: bool = True,
              gradients: bool = False) -> torch.Tensor:
     """The ``n`` tokens (B, n) that follow prompts of equal length (B, T), each the most probable one.
 
-    Without the cache each new token makes the model read everything again; with ``gradients``,
-    autograd keeps what a backward pass would need, which nobody asks for.
+    Without the cache the model reads everything again for each new token; with ``gradients``,
+    autograd keeps what a backward pass would need.
     """
     tokens, new = prompts, prompts
     cache = Cache(net, len(prompts)) if cached else None

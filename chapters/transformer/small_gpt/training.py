@@ -1,4 +1,4 @@
-"""The text that the small GPT reads, its letters as tokens, and its training.
+"""The text on which the small GPT is trained, its characters as tokens, and the training.
 
 ``python -m small_gpt.training``, in this topic's folder, writes the text anew from the pages of the
 book, trains the model and its draft for some ten minutes, and stores both.
@@ -28,27 +28,27 @@ def text() -> str:
 
 @functools.cache        # once the text has been written, it stays
 def vocabulary() -> str:
-    """The letters that the model knows, in order: a letter's place is its token."""
+    """The characters that the model knows, in order: a character's place is its token."""
     return ''.join(sorted(set(text())))
 
 
-def encode(letters: str) -> torch.Tensor:
+def encode(characters: str) -> torch.Tensor:
     """The tokens of a text, int64 of shape (T,).
 
     Raises:
-        ValueError: a letter does not occur in the pages.
+        ValueError: a character does not occur in the pages.
     """
-    place = {letter: i for i, letter in enumerate(vocabulary())}
-    if unknown := sorted(set(letters) - set(place)):
-        raise ValueError(f'the model knows no {unknown[0]!r}: its {len(place)} letters are '
+    place = {character: i for i, character in enumerate(vocabulary())}
+    if unknown := sorted(set(characters) - set(place)):
+        raise ValueError(f'the model knows no {unknown[0]!r}: its {len(place)} characters are '
                          f'{"".join(place)!r}')
-    return torch.tensor([place[letter] for letter in letters])
+    return torch.tensor([place[character] for character in characters])
 
 
 def decode(tokens: torch.Tensor) -> str:
-    """The letters of tokens (T,)."""
-    letters = vocabulary()
-    return ''.join(letters[i] for i in tokens.tolist())
+    """The characters of tokens (T,)."""
+    characters = vocabulary()
+    return ''.join(characters[i] for i in tokens.tolist())
 
 
 def batches(tokens: torch.Tensor, examples: int = 8, length: int = 128, seed: int = 0) -> Iterator:
@@ -96,8 +96,8 @@ def prose(pages: Iterator[Path]) -> str:
         source = re.sub(r'\{\w+\}|[`*|$\\]', '', source)
         found += [re.sub(r'\s+', ' ', part).strip() for part in source.split('\n\n')
                   if re.search(r'[.?!:]\s*$', part) and not re.match(r'\s*\|', part)]
-    letters = ''.join(part + '\n' for part in found if len(part) > 40)
-    return re.sub(r'[^ -~\n]', '', letters.replace('–', '-').replace('’', "'").replace('×', 'x'))
+    written = ''.join(part + '\n' for part in found if len(part) > 40)
+    return re.sub(r'[^ -~\n]', '', written.replace('–', '-').replace('’', "'").replace('×', 'x'))
 
 
 def main() -> None:

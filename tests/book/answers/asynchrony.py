@@ -166,8 +166,8 @@ def another_error(e, name):
 
 ANSWERS = {
     'asy-ex-w-wait': (dict(lines={5, 6, 7}), [
-        (dict(lines={1, 3, 5, 6, 7}), 'a promise'), (dict(lines={5, 6}), 'a promise'),
-        (dict(lines={2, 5, 6, 7}), 'a promise'), (dict(lines=[5]), 'a promise')]),
+        (dict(lines={1, 3, 5, 6, 7}), 'not only a future'), (dict(lines={5, 6}), 'not only a future'),
+        (dict(lines={2, 5, 6, 7}), 'not only a future'), (dict(lines=[5]), 'not only a future')]),
     'asy-ex-w-clock': (dict(rate=2.25e15), [
         (dict(rate=1.1e15), 'each number of the result'),
         (dict(rate=2.2e9), 'each number of the result'),
@@ -175,9 +175,9 @@ ANSWERS = {
     'asy-ex-w-raise': (dict(line=10, heard=False), [
         (dict(line=3), 'need a number'), (dict(line=4), 'need a number'),
         (dict(heard=True), 'Who would raise')]),
-    'asy-ex-w-rounds': (dict(barriers=700, slow_back=403, slow_front=403), [
-        (dict(barriers=500), 'nothing overlaps'), (dict(slow_back=400), 'as soon as'),
-        (dict(slow_front=103), 'waits for orders'), (dict(slow_front=400), 'waits for orders')]),
+    'asy-ex-w-rounds': (dict(each=700, slow_device=403, slow_host=403), [
+        (dict(each=500), 'nothing overlaps'), (dict(slow_device=400), 'as soon as'),
+        (dict(slow_host=103), 'waits for the host'), (dict(slow_host=400), 'waits for the host')]),
     'asy-ex-w-flight': (dict(two=308e6, fit=12), [
         (dict(two=77e6), 'an image'), (dict(two=154e6), 'an image'), (dict(fit=13), 'whole batches'),
         (dict(fit=6), 'whole batches')]),
@@ -198,16 +198,17 @@ ANSWERS = {
         (lambda *a: two(*a, last=False), 'under way'),
         (lambda batches, *a: two(batches[1:], *a), r'prepare was called for \[1'),
         (lambda *a: print(), r'was called for \[\]')]),
-    'asy-ex-waits': (dict(promise=2, copy=12, everything=12, independent=2), [
-        (dict(copy=2), 'copy stand|its own order'), (dict(promise=12), 'its own order'),
-        (dict(independent=1), 'its own order'), (dict(everything=2), 'its own order')]),
+    'asy-ex-waits': (dict(future=2, copy=12, everything=12, independent=2), [
+        (dict(copy=2), 'copy stand|its own operation'), (dict(future=12), 'its own operation'),
+        (dict(independent=1), 'its own operation'), (dict(everything=2), 'its own operation')]),
     'asy-ex-hidden': (log_at_the_end, [
         (log_in_each_step, 'before all steps are issued'),
         (one_step_late, 'before all steps are issued'),
         (tensors, 'list of floats'), (all_losses, '5 losses, where 3'),
         (lambda step, params, n: [step(params)[0].item()], '1 of 6 steps')]),
     'asy-ex-bounded': (bounded, [
-        (unbounded, '10 orders waited'), (lambda index, k: bounded(index, k + 1), '2 orders waited'),
+        (unbounded, '10 operations waited'),
+        (lambda index, k: bounded(index, k + 1), '2 operations waited'),
         (never_free, 'for ever'), (freed_at_the_end, 'Only 0 could be issued'),
         (lambda index, k: [], 'is none')]),
     'asy-ex-late-error': (remembering, [

@@ -52,7 +52,7 @@ ANSWERS = {
         (dict(dropout='no'), 'one device'), (dict(batchnorm='no'), 'one device'),
         (dict(order='yes'), 'one device'), (dict(order='no'), 'one device')]),
     'mg-ex-w-pays': (dict(visible=0.9, hidden=0.18), [
-        (dict(visible=0.447), 'may the exchange'), (dict(visible=9), 'may the exchange'),
+        (dict(visible=0.447), 'may the all-reduce'), (dict(visible=9), 'may the all-reduce'),
         (dict(hidden=0.72), 'what is visible')]),
     'mg-ex-w-ring': (dict(sent=[1, 1.5, 1.75, 1.98], messages=[2, 6, 14, 198]), [
         (dict(sent=[2, 2, 2, 2]), 'Twice round'), (dict(sent=[1, 3, 7, 99]), 'Twice round'),

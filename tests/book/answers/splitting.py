@@ -256,13 +256,13 @@ ANSWERS = {
         ],
     ),
     'sp-ex-w-zero': (
-        dict(level0=112, level1=63, level2=38.5, level3=14, level2_64=29.3, lowest=2),
+        dict(stage0=112, stage1=63, stage2=38.5, stage3=14, stage2_64=29.3, lowest=2),
         [
-            (dict(level0=28), 'Nothing is cut'),
-            (dict(level1=14), 'moments are cut'),
-            (dict(level2=63), 'weights are whole'),
-            (dict(level3=38.5), 'Everything is cut'),
-            (dict(level2_64=38.5), 'not shrink'),
+            (dict(stage0=28), 'Nothing is cut'),
+            (dict(stage1=14), 'moments are cut'),
+            (dict(stage2=63), 'weights are whole'),
+            (dict(stage3=38.5), 'Everything is cut'),
+            (dict(stage2_64=38.5), 'not shrink'),
             (dict(lowest=3), 'activations leave'),
             (dict(lowest=1), 'activations leave'),
         ],
@@ -271,7 +271,7 @@ ANSWERS = {
         solution('shard'),
         [
             (cut(pad=False), 'differ in length'),
-            (cut(lambda n, p: n // p + 1), 'nobody needs'),
+            (cut(lambda n, p: n // p + 1), 'more padding than needed'),
             (cut(front=True), 'followed by zeros'),
             (cut(dtype=False), 'became others'),
         ],
@@ -301,7 +301,7 @@ ANSWERS = {
         solution('best'),
         [
             (chosen(key=lambda p: p[1]), 'only the time counts'),
-            (chosen(fits=lambda kept, memory: True), 'keeps more than a card has'),
+            (chosen(fits=lambda kept, memory: True), 'keeps more than a GPU has'),
             (chosen(fits=lambda kept, memory: kept < memory), 'as many bytes as there are'),
             (chosen(key=lambda p: p[1][1]), 'take the same time here'),
             (chosen(none=''), 'least of nothing'),

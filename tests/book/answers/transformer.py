@@ -124,9 +124,9 @@ def verified(rest='difference', more=True, strict=False, stop=True, row=None):
 
 
 ANSWERS = {
-    'tr-ex-w-six': (dict(weights=84.9e6, operations=510e6, context=4608), [
-        (dict(weights=7.08e6), 'has one layer'), (dict(operations=170e6), 'forward and backward'),
-        (dict(operations=340e6), 'forward and backward'), (dict(context=55_296), 'within one layer'),
+    'tr-ex-w-six': (dict(weights=84.9e6, flops=510e6, context=4608), [
+        (dict(weights=7.08e6), 'has one layer'), (dict(flops=170e6), 'forward and backward'),
+        (dict(flops=340e6), 'forward and backward'), (dict(context=55_296), 'within one layer'),
         (dict(context=768), 'within one layer')]),
     'tr-ex-w-users': (dict(token=327_680, users=14, all_heads=1), [
         (dict(token=163_840), 'Keys and values'), (dict(token=2_621_440), 'for each head'),
@@ -153,10 +153,10 @@ ANSWERS = {
         (shared(scale=False), 'usual case'), (lambda q, k, v: q[:, :1], 'another shape')]),
     'tr-ex-window': (solution('step'), [
         (windowed(seen=lambda t, w: w), 'first tokens'),
-        (windowed(moves=True), 'places of|first tokens'),
+        (windowed(moves=True), 'slots of|first tokens'),
         (windowed(place=lambda t, w: min(t, w - 1)), 'Wrong for token 4'),
         (windowed(seen=lambda t, w: t % w + 1), 'Wrong for token 4'),
-        (lambda t, q, k, v, keys, values: v, 'changed 0 places')]),
+        (lambda t, q, k, v, keys, values: v, 'changed 0 slots')]),
     'tr-ex-prefix': (solution('to_prefill'), [
         (by_tokens, 'block and a half'), (left(whole=False), 'not all can be'),
         (left(known=lambda p, end: tuple(p[end - 4:end])), 'depends on all'),
