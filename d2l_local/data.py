@@ -21,6 +21,11 @@ FASHION_MNIST_SHA1 = {     # as MXNet 1.9.1 lists them in gluon/data/vision/data
     'train-labels-idx1-ubyte.gz': '236021d52f1e40852b06a4c3008d8de8aef1e40b',
     't10k-images-idx3-ubyte.gz': '626ed6a7c06dd17c0eec72fa3be1740f146a2863',
     't10k-labels-idx1-ubyte.gz': '17f9ab60e7257a1620f4ad76bbbaf857c3920701'}
+FASHION_MNIST_MD5 = {      # as https://github.com/zalandoresearch/fashion-mnist lists its own files
+    'train-images-idx3-ubyte.gz': '8d4fb7e6c68d591d4c3dfef9ec88bf0d',
+    'train-labels-idx1-ubyte.gz': '25c81989df183df01b3e8a0aad5dffbe',
+    't10k-images-idx3-ubyte.gz': 'bef4ecab320f06d8554ea6380940ec79',
+    't10k-labels-idx1-ubyte.gz': 'bb300cfdad3c16e7a12a480ee83cd310'}
 
 
 def digits(size: int = 28) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -54,13 +59,19 @@ def _sha1(content: bytes) -> str:
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
+def _known(name: str, content: bytes) -> bool:
+    """Whether this is the file as MXNet or as the project itself distributes it."""
+    return (_sha1(content) == FASHION_MNIST_SHA1[name]
+            or hashlib.md5(content, usedforsecurity=False).hexdigest() == FASHION_MNIST_MD5[name])
+
+
 def _downloaded(name: str, folder: Path) -> bytes:
     """A file of Fashion-MNIST, downloaded once and checked each time.
 
     It appears in the folder only when it is whole.
     """
-    file, url, expected = folder / name, FASHION_MNIST + name, FASHION_MNIST_SHA1[name]
-    if file.exists() and _sha1(content := file.read_bytes()) == expected:
+    file, url = folder / name, FASHION_MNIST + name
+    if file.exists() and _known(name, content := file.read_bytes()):
         return content
     advice = f'Without a network, use the digits (D2L_DATA=digits), or copy the file to {file}.'
     try:
@@ -68,9 +79,9 @@ def _downloaded(name: str, folder: Path) -> bytes:
             content = answer.read()
     except (OSError, http.client.HTTPException) as e:
         raise ConnectionError(f'{name} could not be downloaded from {url}: {e}. {advice}') from e
-    if _sha1(content) != expected:
+    if not _known(name, content):
         raise ConnectionError(f'{name} from {url} is not the file that was expected: its SHA-1 is '
-                              f'{_sha1(content)} instead of {expected}. {advice}')
+                              f'{_sha1(content)} instead of {FASHION_MNIST_SHA1[name]}. {advice}')
     folder.mkdir(parents=True, exist_ok=True)
     handle, part = tempfile.mkstemp(dir=folder, prefix=name, suffix='.part')
     try:

@@ -48,7 +48,7 @@ class Cache:
 
 
 class Block(nn.Module):
-    """Tokens look at each other (attention), then each thinks alone (a perceptron). (B, T, d) stays."""
+    """Tokens look at each other (attention), then each passes a feed-forward network. (B, T, d) stays."""
 
     def __init__(self, d: int, heads: int, attend: Callable) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ from tested_results.traces import overlap
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'claim', 'compare', 'count',
            'devices', 'estimate', 'evaluate_accuracy_gpus', 'load_data', 'measure', 'measured', 'num_gpus',
            'overlap', 'plot', 'predict', 'profile', 'put', 'ratio', 'resnet18', 'sgd', 'split_batch',
-           'synchronize', 'timeline', 'try_gpu', 'use_svg_display', 'verify']
+           'synchronize', 'timeline', 'trace', 'try_gpu', 'use_svg_display', 'verify']
 
 
 def __dir__() -> list[str]:

@@ -63,7 +63,7 @@ class VirtualTensor(torch.Tensor):
     """A tensor whose numbers come later. ``wait`` gives the ordinary tensor.
 
     ``print``, ``item``, ``bool`` and operations whose result's shape depends on the data wait on
-    their own: they are the hidden barriers that a GPU has too. An error in queued work is
+    their own: they are the implicit synchronizations that a GPU has too. An error in queued work is
     raised where something waits for its result.
     """
 
@@ -106,7 +106,7 @@ class VirtualTensor(torch.Tensor):
         try:
             like = func(*tree_map(_shape_only, args), **tree_map(_shape_only, kwargs))
         except (NotImplementedError, RuntimeError):
-            like = promise.result()        # the shape depends on the data: a hidden barrier
+            like = promise.result()        # the shape depends on the data: an implicit synchronization
         if like is None or not any(isinstance(x, torch.Tensor) for x in tree_leaves(like)):
             return promise.result()        # a Python number, or a check that may raise
         if isinstance(like, torch.Tensor):

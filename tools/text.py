@@ -11,8 +11,9 @@ from tools import markup
 from tools.notebooks import ROOT, read, toc, tree
 
 # `[6.0× faster](#hyb-pt-chain)` quotes a result, `[120 µs](#hyb-pt-chain:eager)` one of its two times;
-# `[words](#claim-hyb-pt-chain)` is the older form.
-LINK = re.compile(r'\[((?:[^\[\]`]|`[^`]*`)+)\]\(#(claim-)?([a-z0-9-]+?)(?::(\w+))?\)')
+# `[words](#claim-hyb-pt-chain)` is the older form. Before the # stands the notebook, if it is another one,
+# so that JupyterLab finds it.
+LINK = re.compile(r'\[((?:[^\[\]`]|`[^`]*`)+)\]\((?:[\w./-]+\.ipynb)?#(claim-)?([a-z0-9-]+?)(?::(\w+))?\)')
 CALLS = ('compare', 'estimate', 'count', 'verify')      # `d2l.compare(…)` and so on make a result
 OPTIONS = {'compare': {'above', 'below', 'work', 'needs', 'sync', 'clock'}}
 # Kinds of hosts that are no source: encyclopaedias that anyone edits, magazines, shops, forums, mirrors.

@@ -85,7 +85,7 @@ def test_the_two_faces_differ_where_the_frameworks_do():
     if len(halves) < 2:
         pytest.skip('one framework is not installed')
     m, t = (set(importlib.import_module(f'd2l_local.{h}').__all__) for h in halves)
-    assert m - t == {'Accumulator', 'evaluate_accuracy_gpus', 'num_gpus', 'sgd', 'split_batch'}
+    assert m - t == {'Accumulator', 'evaluate_accuracy_gpus', 'num_gpus', 'sgd', 'split_batch', 'trace'}
     assert t - m == {'GPT', 'evaluate_accuracy_gpu', 'plot_trace', 'ranks', 'run_ranks', 'trace_events'}
 
 

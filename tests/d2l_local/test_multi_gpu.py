@@ -197,6 +197,20 @@ def test_fashion_mnist_is_downloaded_once(server, tmp_path):
     assert sorted(f.name for f in (tmp_path / 'd2l_local').iterdir()) == sorted(FILES)
 
 
+def test_a_file_as_the_project_itself_gives_it_out_is_taken(server, monkeypatch, tmp_path):
+    """Its labels are compressed in another way than those that MXNet mirrors."""
+    folder = tmp_path / 'd2l_local'
+    folder.mkdir()
+    own = {n: gzip.compress(gzip.decompress(c), mtime=1) for n, c in server.content.items()}
+    assert all(own[n] != c for n, c in server.content.items())
+    for name, content in own.items():
+        (folder / name).write_bytes(content)
+    monkeypatch.setattr(data, 'FASHION_MNIST_MD5',
+                        {n: hashlib.md5(c, usedforsecurity=False).hexdigest() for n, c in own.items()})
+    assert data.fashion_mnist()[0][1].tolist() == list(range(6))
+    assert not server.asked
+
+
 def test_a_wrong_file_is_refused_and_leaves_nothing(server, tmp_path):
     server.content['train-images-idx3-ubyte.gz'] = b'<html>please log in</html>'
     with pytest.raises(ConnectionError, match='is not the file that was expected: its SHA-1 is'):
