@@ -137,7 +137,7 @@ def test_the_largest_batch_that_fits_is_the_largest():
 
 def test_foreach_takes_four_bytes_for_each_parameter_whatever_the_weights_have():
     """The square roots have the format of Adam's averages, which is float32."""
-    values = FIGURES['fits'].starts() | {'k': 1, 'kept': 0, 'largest': 0}
+    values = FIGURES['fits'].starts() | {'k': 1, 'kept': 1, 'largest': 0}
     for number, state in (4, 8), (2, 12):
         foreach, fused = (MODULES['memory'].fits(**{**values, 'number': number, 'state': state, 'update': u})
                           for u in (1, 2))
