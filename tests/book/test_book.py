@@ -70,7 +70,7 @@ def test_questions_stand_before_the_results_that_answer_them(html, pages):
         page = (html / path.relative_to(ROOT).with_suffix('.html')).read_text()
         for id, more in re.findall(r'<div class="d2l-predict" id="ask-([\w-]+)"(.*?)>', page):
             asked += 1
-            assert page.index(f'id="ask-{id}"') < page.index(f'id="{anchors[id]}"')
+            assert page.index(f' id="ask-{id}"') < page.index(f' id="{anchors[id]}"')
             assert (f'data-anchor="{anchors[id]}"' in more) == bool(figures[id])
             found = re.search(r'data-value="(.*?)"', more)
             assert (found and float(found[1])) == figures[id], id
