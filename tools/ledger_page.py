@@ -3,6 +3,7 @@
 import csv
 import html
 import json
+import posixpath
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from tools import ledger, text
 from tools.ledger import Ledger
 from tools.notebooks import ROOT
 
+HERE, REFUTED = 'chapters/reference/ledger', 'chapters/reference/refuted'        # as pages are named
 HISTORY = ('claim', 'sentence', 'machine', 'figure', 'what became of it')
 
 
@@ -71,7 +73,7 @@ def by_kind(entries: list[Entry]) -> str:
     return (f'Of the {sum(counts.values())} tested statements, {counts["ratio"]} compare two times and '
             f'{counts["figure"]} rest on another repeated measurement, each with an interval; '
             f'{counts["count"]} are counts and {counts["fact"]} facts, which need none. '
-            '[How results are tested](verdicts.md) says how often a result is wrong.')
+            '[How results are tested](../start/verdicts.md) says how often a result is wrong.')
 
 
 def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
@@ -86,7 +88,7 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
         if e.claim.verdict == 'fails' and not e.stored:
             sentence, figure, bound = (html.escape(x).replace('|', '\\|')
                                        for x in (e.sentence, e.claim.figure or 'not so', e.claim.bound))
-            rows.append(f'| <a href="{e.link("refuted")}">{sentence}</a> | **this machine** | this one '
+            rows.append(f'| <a href="{e.link(REFUTED)}">{sentence}</a> | **this machine** | this one '
                         f'| {figure} | {bound} |')
     for led in stored:
         for id, data in led.claims.items():
@@ -95,7 +97,7 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
                 c = led.claim(id)
                 sentence, bound = (html.escape(x).replace('|', '\\|') for x in (c.sentence, c.bound))
                 verdicts, runs = data['verdicts'], data['runs']
-                rows.append(f'| <a href="{page}.html#{"claim-" * old}{id}">{sentence}</a> '
+                rows.append(f'| <a href="../../{page}.html#{"claim-" * old}{id}">{sentence}</a> '
                             f'| {led.machine["processor"]} | {verdicts.count("fails")} of '
                             f'{len(verdicts)}{" judged" * (len(verdicts) < len(runs))} '
                             f'| {_figures(c, runs)} | {bound} |')
@@ -158,7 +160,7 @@ def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[s
     rows += ['', f'<div class="d2l-filter" data-machines="{html.escape("|".join(names))}"></div>', '']
     for name in dict.fromkeys(e.page for e in entries):
         mine = [e for e in entries if e.page == name]
-        rows += [f'## [{title(name)}]({name})', '']
+        rows += [f'## [{title(name)}]({posixpath.relpath(name, posixpath.dirname(HERE))})', '']
         if mine[0].stored:
             rows += [f'Not run here: stored outputs from {machines(mine)}.', '']
         rows += [table(mine, names, stored, asked), '']
@@ -176,11 +178,11 @@ def table(entries: list[Entry], names: list[str], stored: list[Ledger], asked: d
         others = [old['verdict'] if old else '' for old in found]
         verdicts = [c.verdict, *others]
         cells = ''.join(f'<td>{x}</td>' for x in (badge(c.verdict), *map(badges, found)))
-        hidden = (f' data-id="{c.id}" data-asked="{html.escape(asked[c.id])}"'      # until it is guessed
+        hidden = (f' data-id="{c.id}" data-asked="../../{html.escape(asked[c.id])}"'     # until guessed
                   if c.id in asked and c.value else '')
         body.append(
             f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(c.needs)}" '
-            f'data-verdicts="{"|".join(verdicts)}"><th scope="row"{hidden}><a href="{e.link("ledger")}">'
+            f'data-verdicts="{"|".join(verdicts)}"><th scope="row"{hidden}><a href="{e.link(HERE)}">'
             f'{html.escape(e.sentence)}</a></th><td>{c.kind}, {html.escape(c.bound)}</td>'
             f'<td><span class="d2l-figure">{html.escape(c.figure or c.reason)}</span></td>{cells}'
             f'<td>{outcome(others or verdicts)}</td></tr>')

@@ -8,7 +8,7 @@ any exercise, or to a source, whose words a page replaces by the label of its en
     > Its text, up to the end of the block quote.
 
     Then see [how long it pays](../memory/exercises.md#mem-ex-w-root).
-    Few laptops hold it [\[Touvron et al. 2023\]](../../bibliography.md#touvron2023llama).
+    Few laptops hold it [\[Touvron et al. 2023\]](../reference/bibliography.md#touvron2023llama).
 """
 
 import posixpath
@@ -16,6 +16,7 @@ import re
 
 from tools.notebooks import ROOT
 
+SOURCES = 'chapters/reference/bibliography.md'
 EXERCISE = re.compile(r'```\{exercise\} ([^\n]*)\n:label: ([\w-]+)\n')
 ENTRY = re.compile(r'(?m)^@\w+\{([^,\s]+),')
 LINK = re.compile(r'\[((?:\\.|[^\[\]\\])*)\]\(((?:[^()\s#]*/)?(?:exercises|bibliography)\.md)#([^()\s]+)\)')
@@ -26,8 +27,8 @@ SOLUTION = re.compile(r'(?m)^> <a id="([\w-]+)"></a>\*\*Solution to ' + LINK.pat
 def names(file: str) -> dict[str, str]:
     """What a link into this file, named from the root of the book, may lead to: label to title."""
     path = ROOT / file
-    if path == ROOT / 'bibliography.md':
-        return dict.fromkeys(ENTRY.findall((ROOT / 'references.bib').read_text()), '')
+    if file == SOURCES:
+        return dict.fromkeys(ENTRY.findall((path.parent / 'references.bib').read_text()), '')
     return {label: title for title, label in EXERCISE.findall(path.read_text() if path.exists() else '')}
 
 
@@ -49,7 +50,7 @@ def for_sphinx(source: str, page: str, cell: str) -> str:
     def named(target: str, id: str) -> tuple[str, str]:
         file = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
         if id not in (known := names(file)):
-            kind = 'source' if file == 'bibliography.md' else 'exercise'
+            kind = 'source' if file == SOURCES else 'exercise'
             raise fault(f'there is no {kind} {id!r} in {file}')
         return file, known[id]
 
@@ -63,7 +64,7 @@ def for_sphinx(source: str, page: str, cell: str) -> str:
 
     def role(m: re.Match) -> str:
         words, target, id = m.groups()
-        if named(target, id)[0] == 'bibliography.md':
+        if named(target, id)[0] == SOURCES:
             return f'{{cite}}`{id}`'
         return f'[{words}](project:#{id})'
 

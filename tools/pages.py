@@ -42,6 +42,10 @@ SURPLUS = re.compile(r'''(?xs)
     | \ id="(?:exercise|solution)-content" | \ role="doc-biblioentry" | (?<=<div)\ role="list"''')
 FIGURE = re.compile(r'```\{figure\} (\S+)\n:alt: (.*)')
 SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+MOVED = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>This page has moved</title>'
+         '<script>location.replace("{0}" + location.hash)</script>'
+         '<meta http-equiv="refresh" content="1; url={0}"/>'
+         '</head><body><p>This page <a href="{0}">has moved</a>.</p></body></html>\n')
 MADE = 'made'          # in a source tree: its pages stand as they are
 
 
@@ -104,7 +108,8 @@ def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: d
         if not m[2]:
             with contextlib.suppress(quoting.Misfit):       # a test names it; the page shows the source's
                 words = quoting.rendered(words, e.claim, part)
-        return cards.link(words, e.claim, e.link(page), e.stored, machines, f'{up}ledger.html', anchor,
+        return cards.link(words, e.claim, e.link(page), e.stored, machines, f'{up}{ledger_page.HERE}.html',
+                          anchor,
                           up + asked[id] if id in asked and e.claim.value else '', '' if e.stored else number)
     return texts.LINK.sub(replace, source)
 
@@ -174,7 +179,8 @@ def ask(nb: nbformat.NotebookNode, page: str, entries: dict[str, ledger_page.Ent
             'topic': page.split('/')[-2], 'up': '../' * page.count('/')}.items())
         out.data['text/html'] = (f'<div class="d2l-predict" id="ask-{id}" data-claim="{id}"{more}>'
                                  f'<p><b>Guess first.</b> {question}</p></div>')
-        rows.append(f'<tr data-claim="{id}"><td><a href="{page}.html#ask-{id}">{question}</a></td></tr>')
+        rows.append(f'<tr data-claim="{id}"><td>'
+                    f'<a href="../../{page}.html#ask-{id}">{question}</a></td></tr>')
     return rows
 
 
@@ -207,9 +213,9 @@ def topics() -> str:
         title = text.partition('\n')[0].removeprefix('# ')
         figures = FIGURE.findall(text)
         figures = [f for f in figures if wide(ROOT / folder / f[0])] or figures
-        image = ''.join(f':img-bottom: {folder}/{figure}\n:img-alt: {alt}\n'
+        image = ''.join(f':img-bottom: ../../{folder}/{figure}\n:img-alt: {alt}\n'
                         for figure, alt in figures[:1])
-        cards.append(f':::{{grid-item-card}} {title}\n:link: {page}\n:link-type: doc\n{image}:::\n')
+        cards.append(f':::{{grid-item-card}} {title}\n:link: /{page}\n:link-type: doc\n{image}:::\n')
     return '::::{grid} 1 2 2 2\n:gutter: 3\n\n' + '\n'.join(cards) + '::::'
 
 
@@ -255,7 +261,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
                 cell.source = markup.for_sphinx(cell.source, name, cell.id)
                 cell.source = quote(terms.link(cell.source, seen), name, by_id, said, machines,
                                     asking_for, kept)
-    files = [*(ROOT / name for name in ('_config.yml', '_toc.yml', 'references.bib')),
+    files = [*(ROOT / name for name in ('_config.yml', '_toc.yml', 'chapters/reference/references.bib')),
              *(p for p in texts.pages() if p.suffix == '.md'),
              *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:]),
              *(p for p in (ROOT / 'tools' / 'theme').iterdir() if p.suffix in SHOWN)]
@@ -376,6 +382,9 @@ def make(shown: dict, old: set[Path], source: Path, html: Path) -> str:
     try:
         shutil.copytree(built / 'html', new)
         (new / 'ledger.json').write_text(json_text)
+        for page in notebooks.toc():        # where pages stood before they had folders
+            if page.startswith(('chapters/start/', 'chapters/reference/')):
+                (new / f'{posixpath.basename(page)}.html').write_text(MOVED.format(f'{page}.html'))
         index = new / 'searchindex.js'
         index.write_text(searchable(index.read_text(), json.loads(json_text)['claims']))
         config = yaml.safe_load((source / '_config.yml').read_text())
@@ -383,6 +392,8 @@ def make(shown: dict, old: set[Path], source: Path, html: Path) -> str:
         if address:
             draw.social(new / '_static' / 'social.png', title)
         for path in new.rglob('*.html'):
+            if path.parent == new and path.stem not in ('search', 'genindex'):
+                continue                # it only leads to another page
             page = mended(path.read_text())
             path.write_text(shared(page, address, title) if address else page)
         if html.exists():

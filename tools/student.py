@@ -30,8 +30,8 @@ from tools import text as texts
 from tools.notebooks import ROOT
 
 COPIED = ('chapters', 'd2l_local', 'packages', 'tools', 'ledgers', 'tests/sanitize.cfg', '_config.yml',
-          '_toc.yml', 'references.bib', 'Makefile', 'pyproject.toml', 'requirements.txt',
-          'requirements-gpu.txt', 'LICENSE', 'LICENSE-text', '.gitignore')      # and the pages
+          '_toc.yml', 'Makefile', 'pyproject.toml', 'requirements.txt',
+          'requirements-gpu.txt', 'LICENSE', 'LICENSE-text', '.gitignore')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'chrome', 'microsoft-edge')
 LEFT_OUT = ('__pycache__', '.ipynb_checkpoints', '*_solutions_*', 'guesses.json*')
 SOLUTION = re.compile(r'^(`{3,})\{solution\}.*?^\1[^\S\n]*\n+', re.MULTILINE | re.DOTALL)      # in a page
@@ -42,7 +42,7 @@ SAYS = '\n\nThis is the edition for a class: its exercises have no solutions.\n'
 ABSENT = ('check', 'test', 'profile', 'mutants', 'student')     # targets of make that need what is absent
 README = '''# Computational Performance of Deep Learning: the edition for a class
 
-The exercises of this edition have no solutions. Open `html/intro.html` to read; its outputs are those
+The exercises of this edition have no solutions. Open `html/index.html` to read; its outputs are those
 of another machine. With `make` and Python 3.11, or [uv](https://docs.astral.sh/uv/), which brings it,
 you measure your own:
 
@@ -115,7 +115,7 @@ def of_the_book() -> list[Path]:
     Pages and notebooks are those of ``_toc.yml``.
     """
     listed = {ROOT / page for page in notebooks.toc()}
-    found = [p.with_suffix('.md') for p in listed if p.parent == ROOT]
+    found: list[Path] = []
     for path in (ROOT / name for name in COPIED):
         found += path.rglob('*') if path.is_dir() else [path]
     return [p for p in found if p.is_file() and (p.suffix not in ('.md', '.ipynb')
@@ -142,9 +142,9 @@ def student(to: Path) -> None:
     (to / 'Makefile').write_text(without_targets((to / 'Makefile').read_text()))
     toc = to / '_toc.yml'
     toc.write_text(yaml.safe_dump(without_pages(yaml.safe_load(toc.read_text())), sort_keys=False))
-    for path in (*to.glob('*.md'), *to.rglob('chapters/**/*.md')):
+    for path in to.rglob('chapters/**/*.md'):
         path.write_text(without_solutions(path.read_text(), claims))
-    intro = to / 'intro.md'
+    intro = to / 'chapters' / 'start' / 'intro.md'
     intro.write_text(intro.read_text().replace('\n\n', SAYS + '\n', 1))
     for path in to.rglob('*.ipynb'):
         nb = nbformat.read(path, as_version=4)

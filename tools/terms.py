@@ -5,6 +5,7 @@ from functools import cache
 
 from tools.notebooks import ROOT
 
+GLOSSARY = ROOT / 'chapters' / 'reference' / 'glossary.md'
 # What is no running text: links, code, roles, formulas, HTML, words that are set off.
 PROTECTED = re.compile(r'''(?xs)
     <a\ .*?</a> | <[^>]*> | \{[\w:-]+\}`[^`]*` | `+[^`]*`+ | !?\[(?:[^\[\]`]|`[^`]*`)*\](?:\([^)]*\))?
@@ -19,7 +20,7 @@ EVERYDAY = {'bound', 'claim', 'engine', 'graph', 'interval', 'kernel', 'ledger',
 @cache
 def terms() -> dict[str, re.Pattern]:
     """The terms of the glossary, longer ones first, with what finds each, in singular and plural."""
-    body = re.search(r'(?s)```\{glossary\}\n(.*?)```', (ROOT / 'glossary.md').read_text())[1]
+    body = re.search(r'(?s)```\{glossary\}\n(.*?)```', GLOSSARY.read_text())[1]
     found = sorted(re.findall(r'(?m)^(\S.*)$', body), key=len, reverse=True)
     return {t: re.compile(r'(?<![\w-])' + r'\s+'.join(map(re.escape, t.split())) + r'(?:s|es)?(?![\w-])',
                           re.IGNORECASE) for t in found if t not in EVERYDAY}

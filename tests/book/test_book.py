@@ -76,8 +76,15 @@ def test_questions_stand_before_the_results_that_answer_them(html, pages):
             assert (found and float(found[1])) == figures[id], id
         assert '.predict(' not in re.sub('<[^>]*>', '', page)
         assert 'in place of the dots' not in page
-    rows = re.findall(r'<tr data-claim="([\w-]+)"', (html / 'guesses.html').read_text())
+    rows = re.findall(r'<tr data-claim="([\w-]+)"', (html / 'chapters/reference/guesses.html').read_text())
     assert len(set(rows)) == len(rows) == asked >= 50
+
+
+@pytest.mark.parametrize('name', ['intro', 'symptoms', 'verdicts', 'glossary', 'ledger', 'guesses'])
+def test_an_old_address_leads_to_the_page(html, pages, name):
+    text = (html / f'{name}.html').read_text()
+    to = re.search(r'url=([^"]+)"', text)[1]
+    assert to in pages and f'location.replace("{to}" + location.hash)' in text
 
 
 def test_the_ledger_has_every_result(html, pages):
@@ -87,12 +94,13 @@ def test_the_ledger_has_every_result(html, pages):
     assert data['machine']['cores'] >= 1 and data['machine']['processor']
     assert all(c['sentence'] for c in data['claims'])
     tested = [c['anchor'] for c in data['claims'] if c['bound']]
-    assert not [a for a in tested if not any(ln.endswith(f'#{a}') for ln in pages['ledger.html'].links)]
+    links = pages['chapters/reference/ledger.html'].links
+    assert not [a for a in tested if not any(ln.endswith(f'#{a}') for ln in links)]
 
 
 def test_the_ledger_names_every_machine_of_a_page(html):
     """A cell that was refreshed alone may be from another machine than the rest of its page."""
-    page = unescape((html / 'ledger.html').read_text())
+    page = unescape((html / 'chapters/reference/ledger.html').read_text())
     said = re.findall(r'stored outputs from ([^<]*?)\.</p>', page)
     claims = json.loads((html / 'ledger.json').read_text())['claims']
     wanted = {}
@@ -103,7 +111,7 @@ def test_the_ledger_names_every_machine_of_a_page(html):
 
 def test_the_ledger_is_a_table_of_claims_and_machines(html):
     """Every tested result a row, every stored machine a column, and in the row what filters ask for."""
-    page = (html / 'ledger.html').read_text()
+    page = (html / 'chapters/reference/ledger.html').read_text()
     stored = ledger.all_ledgers()
     rows = re.findall(r'<tr data-topic="([^"]*)" data-needs="([^"]*)" data-verdicts="([^"]*)">', page)
     claims = [c for c in json.loads((html / 'ledger.json').read_text())['claims'] if c['bound']]
@@ -116,7 +124,7 @@ def test_the_ledger_is_a_table_of_claims_and_machines(html):
 
 
 def test_what_was_refuted_is_listed(html):
-    page = (html / 'refuted.html').read_text()
+    page = (html / 'chapters/reference/refuted.html').read_text()
     failing = [i for led in ledger.all_ledgers() for i, c in led.claims.items()
                if 'fails' in c['verdicts']]
     assert failing and all(re.search(f'#(claim-)?{i}"', page) for i in failing)
@@ -137,7 +145,8 @@ def test_pages_are_made_again_only_if_something_changed(tmp_path):
         (tmp_path / MADE).touch()
         return found
     assert not standing()
-    for changed in ('symptoms.md', 'theme/d2l.css', next(iter(shown)).relative_to(ROOT), 'extra.md'):
+    for changed in ('chapters/start/symptoms.md', 'theme/d2l.css', next(iter(shown)).relative_to(ROOT),
+                    'extra.md'):
         (tmp_path / changed).write_text('something else')
         assert not standing(), changed
     assert standing()
@@ -151,7 +160,7 @@ def test_the_sign_is_drawn_by_its_script(tmp_path):
 
 
 def test_a_published_page_says_what_a_link_to_it_shows(html, tmp_path):
-    page = (html / 'ledger.html').read_text()
+    page = (html / 'chapters/reference/ledger.html').read_text()
     assert 'og:' not in page and not (html / '_static' / 'social.png').exists()
     told = shared(page, 'https://some.org/book', 'A & B')
     assert '<meta property="og:title" content="The ledger"/>' in told

@@ -51,7 +51,9 @@ def places(tmp_path_factory):
             '<body><article class="bd-article"><section id="top"><h1>Top</h1>')
     boxes = {id: f'<div class="cell" id="end-{id}">{cards.box(c, True, [], "#said")}</div>'
              for id, c in RESULTS.items()}
-    page, guesses, other = (folder / f'{name}.html' for name in ('page', 'guesses', 'other'))
+    below = folder / 'chapters' / 'reference'
+    below.mkdir(parents=True)
+    page, guesses, other = folder / 'page.html', below / 'guesses.html', below / 'other.html'
 
     def said(id, words, name, page=''):
         return cards.link(words, RESULTS[id], f'{page}#{RESULTS[id].anchor}', True, [], 'ledger.html', name,
@@ -68,9 +70,9 @@ def places(tmp_path_factory):
     row = ledger_page.table([ledger_page.Entry(c, 'page', True) for c in RESULTS.values()], ['this run'], [],
                        {id: f'page.html#ask-{id}' for id in RESULTS})
     row = row.replace('></a></th>', '>20 of 3 take 0.020× as long</a></th>')   # the book has no such sentence
-    other.write_text(f'{head}<ul><li>{said("a-c", "<b>0.020×</b> as 3", "here", "page.html")}</li></ul>'
+    other.write_text(f'{head}<ul><li>{said("a-c", "<b>0.020×</b> as 3", "here", "../../page.html")}</li></ul>'
                      f'<section>{row}</section>')
-    text = (ROOT / 'guesses.md').read_text()
+    text = (ROOT / 'chapters' / 'reference' / 'guesses.md').read_text()
     own = re.search(r'<div class="d2l-guesses-own">.*?</div>', text, re.S)[0]
     guesses.write_text(f'{head}{own}{pages.guesses(rows)}')
     return page, guesses, other

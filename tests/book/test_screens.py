@@ -39,9 +39,11 @@ SAMPLE = BARRIERS % """{exclude: [['.highlight pre'], ['math'], ['.bd-sidebar-pr
     ['.bd-sidebar-secondary'], ['.d2l-ledger tr:nth-child(n + 5)']]}"""
 LOADED = """document.fonts.ready.then(() => [location.href,
     ...performance.getEntriesByType('resource').map((e) => e.name)])"""
-ON_A_PHONE = ('intro.html', 'guesses.html', 'refuted.html', 'chapters/measuring/index.html',
+ON_A_PHONE = ('chapters/start/intro.html', 'chapters/reference/guesses.html',
+              'chapters/reference/refuted.html', 'chapters/measuring/index.html',
               'chapters/measuring/measuring_pytorch.html')
-OTHER_KINDS = ('glossary.html', 'symptoms.html', 'ledger.html', 'chapters/hardware/data_sheets.html',
+OTHER_KINDS = ('chapters/reference/glossary.html', 'chapters/start/symptoms.html',
+               'chapters/reference/ledger.html', 'chapters/hardware/data_sheets.html',
                'chapters/splitting/exercises.html', 'chapters/memory/memory_solutions_pytorch.html',
                'chapters/parameter_servers/index.html')
 
@@ -82,7 +84,7 @@ def test_every_page_is_light_fits_a_phone_and_has_no_barriers(html, pages, serve
     """
     faults = {}
     assert set(ON_A_PHONE + OTHER_KINDS) < set(pages)
-    for name in sorted(set(pages) - {'index.html'}):         # which only leads to intro.html
+    for name in sorted(set(pages) - {'index.html'}):         # which only leads to chapters/start/intro.html
         browser.resize(1280)
         browser.errors.clear()
         browser.open(served + name)
@@ -185,7 +187,7 @@ def test_pages_opened_as_files_log_no_error(html, pages, browser):
 
 def test_axe_sees_a_barrier(served, browser):
     browser.resize(1280)
-    browser.open(f'{served}refuted.html')
+    browser.open(f'{served}chapters/reference/refuted.html')
     browser.run(f'{AXE}; document.querySelector("article h1").innerHTML += "<img src=\'x.svg\'>"')
     assert [v[0] for v in browser.run(WHOLE)] == ['image-alt']
 
@@ -196,7 +198,7 @@ def test_the_first_screen_says_what_where_and_how(html, browser, scripts):
     browser.resize(1280, 800)
     browser.send('Emulation.setScriptExecutionDisabled', value=not scripts)
     try:
-        browser.open(html / 'intro.html')
+        browser.open(html / 'chapters/start/intro.html')
         bottoms = browser.run("""[...document.querySelectorAll(
             'article h1, article a[data-id="msr-pt-all"], article .d2l-badge.d2l-not, article pre, '
             + 'article tbody tr')].slice(0, 8).map((e) => e.getBoundingClientRect().bottom)""")
@@ -231,7 +233,7 @@ def test_the_search_finds_claims_terms_and_exercises(html, browser):
 
 def test_words_of_a_claim_lead_to_it(html, browser):
     claim = json.loads((html / 'ledger.json').read_text())['claims'][0]
-    browser.open(html / 'intro.html')
+    browser.open(html / 'chapters/start/intro.html')
     browser.run(f"""(() => {{ const form = document.querySelector('form.bd-search');
         form.querySelector('input').value = {json.dumps(claim['sentence'])}; form.submit(); }})()""")
     first = '#search-results li a'

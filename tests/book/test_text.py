@@ -22,7 +22,7 @@ def test_a_weak_source_is_caught():
 
 
 def test_the_bibliography_has_what_pages_cite_and_nothing_else():
-    entries = parse_file(ROOT / 'references.bib').entries
+    entries = parse_file(ROOT / 'chapters' / 'reference' / 'references.bib').entries
     cited = {key for p in text.pages() for key in re.findall(r'\{cite\}`([^`]+)`', text.markdown(p))}
     assert cited == set(entries)
     for key, entry in entries.items():

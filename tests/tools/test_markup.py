@@ -28,15 +28,15 @@ def test_a_solution_is_a_directive_and_ends_with_its_block_quote():
 def test_links_to_exercises_and_sources():
     assert made('See [*this*](exercises.md#hyb-ex-lenet) and [that](../memory/exercises.md#mem-ex-w-root).'
                 ) == 'See [*this*](project:#hyb-ex-lenet) and [that](project:#mem-ex-w-root).'
-    assert made(r'As in [\[Touvron et al. 2023\]](../../bibliography.md#touvron2023llama), or '
-                '([Dao\net al. 2022](../../bibliography.md#dao2022flashattention)).') == (
+    assert made(r'As in [\[Touvron et al. 2023\]](../reference/bibliography.md#touvron2023llama), or '
+                '([Dao\net al. 2022](../reference/bibliography.md#dao2022flashattention)).') == (
         'As in {cite}`touvron2023llama`, or ({cite}`dao2022flashattention`).')
 
 
 @pytest.mark.parametrize('text', [
     'The [exercise](exercises.md).', '[6.0×](#hyb-pt-chain)', '[words](#claim-hyb-pt-chain)',
     '> **Note.** A quote.', '[code](https://a.b/exercises#x)', '```{solution} hyb-ex-lenet\nOld.\n```',
-    '[all sources](../../bibliography.md)', 'x[0](1)', '[a page](index.md#exercises)'])
+    '[all sources](../reference/bibliography.md)', 'x[0](1)', '[a page](index.md#exercises)'])
 def test_all_else_stays_as_it_is(text):
     assert made(text) == text
 
@@ -45,7 +45,8 @@ def test_all_else_stays_as_it_is(text):
     (BOX.replace('lenet', 'alexnet'), "no exercise 'hyb-ex-alexnet' in chapters/hybridization/exercises.md"),
     ('[x](exercises.md#mem-ex-w-root)', "no exercise 'mem-ex-w-root' in chapters/hybridization/exercises.md"),
     ('[x](../nowhere/exercises.md#a)', "no exercise 'a' in chapters/nowhere/exercises.md"),
-    ('[x](../../bibliography.md#nobody1900)', "no source 'nobody1900' in bibliography.md"),
+    ('[x](../reference/bibliography.md#nobody1900)',
+     "no source 'nobody1900' in chapters/reference/bibliography.md"),
     ('[x](bibliography.md#dao2022flashattention)', "in chapters/hybridization/bibliography.md"),
     (BOX.replace('A model', 'The model'), "is called 'A model you know', not 'The model you know'"),
     (f'{BOX}\n>\n> Text.\nThat goes on.', 'no blank line ends it'),
@@ -80,7 +81,8 @@ def test_nothing_is_lost_on_the_way():
         page = path.relative_to(ROOT).with_suffix('').as_posix()
         for cell in (c for c in notebooks.read(path).cells if c.cell_type == 'markdown'):
             text = markup.for_sphinx(cell.source, page, cell.id)
-            said = re.sub(r'\[(?:\\.|[^\[\]\\])*\]\((?:\.\./)+bibliography\.md#([^)]+)\)', r'{cite}`\1`',
+            said = re.sub(r'\[(?:\\.|[^\[\]\\])*\]\((?:\.\./)+reference/bibliography\.md#([^)]+)\)',
+                          r'{cite}`\1`',
                           cell.source)
             assert back(text, page) == said, (path.name, cell.id)
             solutions += text.count('{solution}')

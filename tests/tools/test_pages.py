@@ -112,7 +112,8 @@ def test_a_link_shows_the_shown_run_s_number_with_a_mark_and_a_card():
         'slow ÷ fast = 6.02× (5.70–6.30); ✓ above 3×: holds; times: slow 120 µs')
     card = bs4.BeautifulSoup(first['data-card'], 'html.parser')
     assert card.b.text == 'slow ÷ fast = 6.02× (5.70–6.30)' and 'a stored run on m' in card.text
-    assert [a['href'] for a in card('a')] == ['../../chapters/a/page.html#a-b', '../../ledger.html']
+    assert [a['href'] for a in card('a')] == ['../../chapters/a/page.html#a-b',
+                                              '../../chapters/reference/ledger.html']
 
 
 def test_where_this_machine_has_no_number_the_stored_one_says_whose_it_is():
@@ -212,7 +213,7 @@ def test_what_is_no_running_text_is_left_alone(text):
 
 
 def test_every_term_is_one_of_the_glossary():
-    text = (notebooks.ROOT / 'glossary.md').read_text()
+    text = (terms.GLOSSARY).read_text()
     assert len(terms.terms()) > 40
     assert all(f'\n{t}\n  ' in text for t in [*terms.terms(), *terms.EVERYDAY])
 
@@ -269,7 +270,9 @@ def test_with_a_repository_there_are_buttons_and_never_a_fault_of_the_theme(tmp_
     config = (ROOT / '_config.yml').read_text() + '\nrepository: {url: "https://github.com/some/book"}\n'
     (tmp_path / '_config.yml').write_text(pages.published(config))
     (tmp_path / '_toc.yml').write_text('format: jb-book\nroot: one\n')
-    shutil.copy(ROOT / 'references.bib', tmp_path)
+    bib = tmp_path / 'chapters' / 'reference' / 'references.bib'
+    bib.parent.mkdir(parents=True)
+    shutil.copy(ROOT / 'chapters' / 'reference' / 'references.bib', bib)
     shutil.copytree(ROOT / 'tools' / 'theme', tmp_path / 'theme')
     cell = nbformat.v4.new_markdown_cell('# One\n\nA page.')
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / 'one.ipynb')

@@ -63,8 +63,8 @@ def test_nothing_of_a_solution_is_in_it(edition):
 def test_what_lies_beside_the_book_is_not_in_it(tmp_path, monkeypatch):
     monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
     monkeypatch.setattr(student, 'ROOT', tmp_path)
-    wanted = {'_toc.yml', 'intro.md', 'Makefile', 'LICENSE', 'chapters/a/index.md', 'chapters/a/one.ipynb',
-              'chapters/a/lab/weights.pt', 'tests/sanitize.cfg',
+    wanted = {'_toc.yml', 'chapters/start/intro.md', 'Makefile', 'LICENSE', 'chapters/a/index.md',
+              'chapters/a/one.ipynb', 'chapters/a/lab/weights.pt', 'tests/sanitize.cfg',
               'packages/tested_results/tested_results/claims.py'}
     for name in (*wanted, 'answers.txt', 'README.md', 'notes.md', '.env', 'key.json', 'tests/test_a.py',
                  'exercises/one.ipynb', 'chapters/a/solved.ipynb', 'chapters/a/a_solutions_mxnet.ipynb',
@@ -73,7 +73,8 @@ def test_what_lies_beside_the_book_is_not_in_it(tmp_path, monkeypatch):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text('')
     (tmp_path / '_toc.yml').write_text(
-        'root: intro\nchapters: [{file: chapters/a/index, sections: [{file: chapters/a/one}]}]')
+        'root: chapters/start/intro\n'
+        'chapters: [{file: chapters/a/index, sections: [{file: chapters/a/one}]}]')
     assert {p.relative_to(tmp_path).as_posix() for p in student.of_the_book()} == wanted
 
 
@@ -96,7 +97,8 @@ def test_its_readme_and_its_make_name_what_is_there():
 def test_it_has_all_else(edition):
     kept = [p for p in notebooks.toc() if 'solutions' not in p]
     assert all((edition / 'html' / f'{p}.html').exists() for p in kept)
-    assert 'its exercises have no solutions' in (edition / 'html' / 'intro.html').read_text()
+    first = edition / 'html' / 'chapters' / 'start' / 'intro.html'
+    assert 'its exercises have no solutions' in first.read_text()
     assert (edition / 'README.md').read_text() == student.README
     files = {p.name for p in edition.iterdir() if p.is_file()}
     linked = set(re.findall(r'\]\((?!http)([\w.-]+)\)', student.README))

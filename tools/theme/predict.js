@@ -199,7 +199,7 @@
       const up = (document.querySelector('[data-asked]')?.dataset.asked || document.querySelector('[data-up]').dataset.up)
         .split('chapters/')[0];
       const said = make('p', { role: 'status', tabindex: -1, class: 'd2l-unasked' }, 'All results are shown, on every page. ',
-        make('a', { href: `${up}guesses.html` }, 'Ask me again'), ' is on the page of guesses.');
+        make('a', { href: `${up}chapters/reference/guesses.html` }, 'Ask me again'), ' is on the page of guesses.');
       button.closest('.d2l-guess').after(said);
       for (const [id, { form }] of [...open]) { form.remove(); unfold(id); }
       veil();
@@ -233,7 +233,7 @@
     };
     said.id = `d2l-guess-${index}`;
     const [guess, guessLabel] = field('guess', 'Your guess'), [low, lowLabel] = field('low', 'from');
-    const [high, highLabel] = field('high', 'to'), link = make('a', { href: `${place.dataset.up}guesses.html` }, 'How well do you guess?');
+    const [high, highLabel] = field('high', 'to'), link = make('a', { href: `${place.dataset.up}chapters/reference/guesses.html` }, 'How well do you guess?');
     const show = make('button', { type: 'button' }, 'Just show me');
     const form = make('form', { class: 'd2l-guess', novalidate: '' },
       make('div', {}, guessLabel, ' ', guess, ` ${place.dataset.unit}`),
