@@ -383,7 +383,8 @@ def make(shown: dict, old: set[Path], source: Path, html: Path) -> str:
         shutil.copytree(built / 'html', new)
         (new / 'ledger.json').write_text(json_text)
         for page in notebooks.toc():        # where pages stood before they had folders
-            if page.startswith(('chapters/start/', 'chapters/reference/')):
+            moved = page.startswith(('chapters/start/', 'chapters/reference/'))
+            if moved and (new / f'{page}.html').exists():
                 (new / f'{posixpath.basename(page)}.html').write_text(MOVED.format(f'{page}.html'))
         index = new / 'searchindex.js'
         index.write_text(searchable(index.read_text(), json.loads(json_text)['claims']))

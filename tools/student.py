@@ -204,6 +204,11 @@ def epub(to: Path) -> None:
         'epub_basename': 'book', 'epub_show_urls': 'no', 'epub_tocscope': 'includehidden',
         'html_js_files': []}
     (source / '_config.yml').write_text(yaml.safe_dump(config))
+    # Sphinx's EPUB takes the addresses of all pages from the first one's folder, so that one is at the top.
+    toc = yaml.safe_load((source / '_toc.yml').read_text())
+    toc['parts'][0]['chapters'].insert(0, {'file': toc['root']})
+    (source / '_toc.yml').write_text(yaml.safe_dump(toc | {'root': 'title'}, sort_keys=False))
+    (source / 'title.md').write_text(f'# {config["title"]}\n')
     pages.jupyter_book(source, '--builder', 'custom', '--custom-builder', 'epub')
     with (zipfile.ZipFile(source / '_build' / 'epub' / 'book.epub') as old,
           zipfile.ZipFile(to / 'book.epub', 'w', zipfile.ZIP_DEFLATED) as new):
