@@ -1,6 +1,19 @@
 """All that knows MXNet. ``from d2l_local import mxnet as d2l``.
 
 Importing it switches MXNet to its NumPy-compatible arrays (``npx.set_np``), as d2l does.
+
+Where the pages first use each helper:
+
+    measuring/measuring_mxnet: compare, estimate, measure, measured, predict, profile, timeline
+    hybridization/hybridization_mxnet: plot, verify
+    hybridization/hybridization_solutions_mxnet: Accumulator, accuracy, load_data, ratio
+    asynchrony/asynchrony_mxnet: Benchmark, trace
+    asynchrony/asynchrony_solutions_mxnet: devices, overlap, put
+    automatic_parallelism/automatic_parallelism_mxnet: Timer, num_gpus
+    memory/memory_mxnet: count
+    multi_gpu/multi_gpu_mxnet: Animator, evaluate_accuracy_gpus, sgd, split_batch
+    multi_gpu/multi_gpu_concise_mxnet: resnet18
+    parameter_servers/parameter_servers_faults_mxnet: use_svg_display
 """
 
 import functools
@@ -42,10 +55,10 @@ from tested_results.predictions import predict
 from tested_results.timing import Accumulator, measured
 from tested_results.traces import overlap
 
-__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'claim', 'compare', 'count',
+__all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'compare', 'count',
            'devices', 'estimate', 'evaluate_accuracy_gpus', 'load_data', 'measure', 'measured', 'num_gpus',
            'overlap', 'plot', 'predict', 'profile', 'put', 'ratio', 'resnet18', 'sgd', 'split_batch',
-           'synchronize', 'timeline', 'trace', 'try_gpu', 'use_svg_display', 'verify']
+           'timeline', 'trace', 'use_svg_display', 'verify']
 
 
 def __dir__() -> list[str]:
@@ -63,22 +76,6 @@ ratio = functools.partial(timing.ratio, sync=npx.waitall)
 def compare(id: str, **how: Any) -> claims.Claim:
     """:func:`tested_results.claims.compare` with the engine drained before each clock stops."""
     return claims.compare(id, **{'sync': npx.waitall, **how})
-
-
-def claim(id: str, sentence: str, what: Any, **how: Any) -> claims.Claim:
-    """:func:`tested_results.claims.claim` with the engine drained before each clock stops."""
-    if isinstance(what, tuple):
-        how.setdefault('sync', npx.waitall)
-    return claims.claim(id, sentence, what, **how)
-
-
-def synchronize(device: mx.Context | None = None) -> None:
-    """Wait until the engine has finished what was queued.
-
-    MXNet waits for one array or for everything, never for one device: ``device`` is accepted so
-    that code for both frameworks reads alike, and all devices are waited for.
-    """
-    npx.waitall()
 
 
 def devices(k: int) -> list[mx.Context]:
@@ -170,8 +167,3 @@ def _short(operator: str) -> str:
 def num_gpus() -> int:
     """The number of GPUs that MXNet can use."""
     return npx.num_gpus()
-
-
-def try_gpu(i: int = 0) -> mx.Context:
-    """``gpu(i)`` if there is one, else ``cpu()``."""
-    return npx.gpu(i) if num_gpus() > i else npx.cpu()

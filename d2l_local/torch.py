@@ -1,4 +1,19 @@
-"""All that knows PyTorch. ``from d2l_local import torch as d2l``."""
+"""All that knows PyTorch. ``from d2l_local import torch as d2l``.
+
+Where the pages first use each helper:
+
+    measuring/measuring_pytorch: compare, estimate, measured, plot, predict, synchronize, try_gpu
+    measuring/background_pytorch: Timer
+    measuring/gpt_pytorch: GPT, count, use_svg_display
+    measuring/traces_pytorch: plot_trace, trace_events
+    measuring/measuring_solutions_pytorch: measure
+    hybridization/hybridization_pytorch: verify
+    hybridization/hybridization_solutions_pytorch: evaluate_accuracy_gpu, load_data, ratio
+    asynchrony/asynchrony_pytorch: devices, overlap, profile, put, timeline
+    automatic_parallelism/automatic_parallelism_pytorch: Benchmark
+    memory/memory_pytorch: resnet18
+    multi_gpu/multi_gpu_pytorch: Animator, accuracy, ranks, run_ranks
+"""
 
 import functools
 import os
@@ -25,7 +40,7 @@ from tested_results.traces import overlap
 if TYPE_CHECKING:
     from local_cluster.ranks import Ranks
 
-__all__ = ['Animator', 'Benchmark', 'GPT', 'Timer', 'accuracy', 'claim', 'compare', 'count', 'devices',
+__all__ = ['Animator', 'Benchmark', 'GPT', 'Timer', 'accuracy', 'compare', 'count', 'devices',
            'estimate', 'evaluate_accuracy_gpu', 'load_data', 'measure', 'measured', 'overlap', 'plot',
            'plot_trace', 'predict', 'profile', 'put', 'ranks', 'ratio', 'resnet18', 'run_ranks',
            'synchronize', 'timeline', 'trace_events', 'try_gpu', 'use_svg_display', 'verify']
@@ -177,13 +192,6 @@ measure, ratio = _drained(timing.measure), _drained(timing.ratio)
 def compare(id: str, **how: Any) -> claims.Claim:
     """:func:`tested_results.claims.compare` with every device drained before each clock stops."""
     return claims.compare(id, **{'sync': _drain(), **how})
-
-
-def claim(id: str, sentence: str, what: Any, **how: Any) -> claims.Claim:
-    """:func:`tested_results.claims.claim` with every device drained before each clock stops."""
-    if isinstance(what, tuple):
-        how.setdefault('sync', _drain())
-    return claims.claim(id, sentence, what, **how)
 
 
 def ranks(k: int, **how: Any) -> 'Ranks':

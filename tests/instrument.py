@@ -192,7 +192,7 @@ def two_speeds(rng: np.random.Generator, n: int, step: float, stay: float, share
 
 def simulate(values: Iterator[float], step: float, above: float | None = None,
              below: float | None = None, budget: float = 6.0,
-             watch: Callable = timing._no_watch) -> timing.Figure:
+             watch: Callable = timing._no_watch) -> timing.Estimate:
     """Let the measuring core take these values, one after each ``step`` seconds of a clock of ours."""
     now, real = [0.0], timing.time
 
@@ -206,7 +206,7 @@ def simulate(values: Iterator[float], step: float, above: float | None = None,
         timing.time = real
 
 
-def former(values: np.ndarray, step: float, above: float) -> timing.Figure:
+def former(values: np.ndarray, step: float, above: float) -> timing.Estimate:
     """What the rule that the book had before would find in measurements that take ``step`` seconds each.
 
     The interval goes from the least to the greatest median of ten stretches, and at least 5% to each
@@ -226,7 +226,7 @@ def former(values: np.ndarray, step: float, above: float) -> timing.Figure:
         low, high = min(low, 0.95 * value), max(high, 1.05 * value)
         if timing.bound_side(low, high, above, None):
             break
-    return timing.Figure(value, low, high, len(x), seconds)
+    return timing.Estimate(value, low, high, len(x), seconds)
 
 
 RULES = ('this rule', 'the former rule')
@@ -251,7 +251,7 @@ def simulated(kind: str, parameter: float, step: float, trials: int, seed: int =
         np.concatenate([math.log(1.6) * np.ones(round(3e5 * share)), np.zeros(round(3e5 * (1 - share)))])
         + 0.05 * rng.normal(size=300_000))))
     above = 1.0 if share is None else 1.2
-    found: dict[str, list[tuple[int, timing.Figure]]] = {rule: [] for rule in RULES}
+    found: dict[str, list[tuple[int, timing.Estimate]]] = {rule: [] for rule in RULES}
     for _ in range(trials):
         values = np.exp(draw())
         now, before = simulate(iter(values), step, above), former(values, step, above)

@@ -44,7 +44,7 @@ def without(found: Iterable[Claim]) -> list[str]:
     groups: dict[tuple[str, str], list[Claim]] = {}
     for c in found:
         if c.verdict == 'fails':
-            lines.append(f'fails: {c.id}: {c.figure or "not so"}; tested: {c.bound}')
+            lines.append(f'fails: {c.id}: {c.reading or "not so"}; tested: {c.bound}')
         elif c.verdict not in ('holds', MEASURED):
             reason = re.sub(r'(?<![\w.])\d[\d.,]*(?!\w)', '…', c.reason)
             groups.setdefault((c.verdict, reason), []).append(c)

@@ -75,7 +75,8 @@ def between(c: Claim, machines: list[Ledger]) -> str:
     old = led and led.claims.get(c.id)
     if not led or not old or len(old['runs']) < 2 or (ends := ledger.published(old, led.typical)) is None:
         return ''
-    low, high = (Claim(c.id, 'count', 'measured', c.unit, value=x, where={}, machine='').figure for x in ends)
+    low, high = (Claim(c.id, 'count', 'measured', c.unit, value=x, where={}, machine='').reading
+                 for x in ends)
     return f'{len(old["runs"])} runs of such a machine: {low}–{high}'
 
 
@@ -88,8 +89,7 @@ def lines(c: Claim, stored: bool, machines: list[Ledger], number: str = '') -> l
     others = elsewhere(c, machines)
     sign = f'{MARKS[c.verdict]} ' if c.bounded else ''
     tried = c.value is not None or c.decided
-    said = [c.readout if not c.sentence else f'measured {c.figure}' if c.figure else '',
-            f'{sign}{c.tested}' if c.tested else 'not tested against a bound',
+    said = [c.readout, f'{sign}{c.tested}' if c.tested else 'not tested against a bound',
             f'times: {c.times}' if c.times else '', between(c, machines), c.evidence,
             f'conditions: {", ".join(c.needs)}' if c.needs else '', outcome(c, others),
             f'{"a stored run on" if stored else "measured here, on" if tried else "not tested here, on"} '
@@ -140,11 +140,8 @@ def box(c: Claim, stored: bool, machines: list[Ledger], source: str) -> str:
     Args:
         source: the address of the sentence that quotes it.
     """
-    rest = lines(c, stored, machines)[bool(c.figure) if c.sentence else 1:]
-    head = c.sentence or c.readout
-    figure = f' <span class="d2l-figure">{escape(c.figure)}</span>' if c.sentence and c.figure else ''
-    body = ''.join(f'<li>{escape(s)}</li>' for s in rest)
-    return (f'<details class="d2l-claim d2l-{c.verdict.split()[0]}" id="{c.anchor}"><summary>{mark(c)} '
-            f'{escape(head)}{figure}</summary><ul>{body}'
+    body = ''.join(f'<li>{escape(s)}</li>' for s in lines(c, stored, machines)[1:])
+    return (f'<details class="d2l-claim d2l-{c.verdict.split()[0]}" id="{c.id}"><summary>{mark(c)} '
+            f'{escape(c.readout)}</summary><ul>{body}'
             f'<li><a href="{source}">where the text says so</a> · <code>{c.id}</code></li></ul></details>')
 

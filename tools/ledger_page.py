@@ -13,7 +13,7 @@ import nbformat
 
 from tested_results import machine, timing
 from tested_results.claims import MARKS, VERDICTS, Claim
-from tools import ledger, text
+from tools import ledger, quoting, text
 from tools.ledger import Ledger
 from tools.notebooks import ROOT
 
@@ -29,15 +29,10 @@ class Entry:
     page: str           # path without suffix, from the root
     stored: bool
 
-    @property
-    def sentence(self) -> str:
-        """What the text says: in the older form the cell's own sentence, else the first that quotes it."""
-        return self.claim.sentence or text.sentence_of(self.claim.id)
-
     def link(self, source: str) -> str:
         """Relative address of the claim, seen from the page ``source``."""
         up = '../' * source.count('/')
-        return f'{"" if source == self.page else up + self.page + ".html"}#{self.claim.anchor}'
+        return f'{"" if source == self.page else up + self.page + ".html"}#{self.claim.id}'
 
 
 def page_name(path: Path, root: Path = ROOT) -> str:
@@ -48,6 +43,11 @@ def page_name(path: Path, root: Path = ROOT) -> str:
 def collect(nb: nbformat.NotebookNode, page: str, stored: bool) -> list[Entry]:
     """The claims in the outputs of a notebook."""
     return [Entry(c, page, stored) for c in ledger.claims_of(nb)]
+
+
+def results(entries: Iterable[Entry]) -> dict[str, Claim]:
+    """Their results by id."""
+    return {e.claim.id: e.claim for e in entries}
 
 
 def machines(entries: list[Entry]) -> str:
@@ -82,22 +82,25 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
     Args:
         entries: of the pages; those that were measured here and fail stand first.
     """
-    pages = {c.id: (page_name(c.page), c.old) for p in text.pages() for c in text.calls(p)}
+    pages = {c.id: page_name(c.page) for p in text.pages() for c in text.calls(p)}
+    here = results(entries)
     rows = []
     for e in entries:
         if e.claim.verdict == 'fails' and not e.stored:
             sentence, figure, bound = (html.escape(x).replace('|', '\\|')
-                                       for x in (e.sentence, e.claim.figure or 'not so', e.claim.bound))
+                                       for x in (quoting.sentence(e.claim.id, here),
+                                                 e.claim.reading or 'not so', e.claim.bound))
             rows.append(f'| <a href="{e.link(REFUTED)}">{sentence}</a> | **this machine** | this one '
                         f'| {figure} | {bound} |')
     for led in stored:
+        theirs = {id: led.claim(id) for id in led.claims}
         for id, data in led.claims.items():
             if 'fails' in data['verdicts'] and id in pages:
-                page, old = pages[id]
-                c = led.claim(id)
-                sentence, bound = (html.escape(x).replace('|', '\\|') for x in (c.sentence, c.bound))
+                c = theirs[id]
+                sentence, bound = (html.escape(x).replace('|', '\\|')
+                                   for x in (quoting.sentence(id, theirs), c.bound))
                 verdicts, runs = data['verdicts'], data['runs']
-                rows.append(f'| <a href="../../{page}.html#{"claim-" * old}{id}">{sentence}</a> '
+                rows.append(f'| <a href="../../{pages[id]}.html#{id}">{sentence}</a> '
                             f'| {led.machine["processor"]} | {verdicts.count("fails")} of '
                             f'{len(verdicts)}{" judged" * (len(verdicts) < len(runs))} '
                             f'| {_figures(c, runs)} | {bound} |')
@@ -122,7 +125,7 @@ def history() -> str:
 
 def _figures(c: Claim, runs: list[float]) -> str:
     """What a machine measured: the figure of one run, or the medians of all."""
-    return ', '.join(map(timing.show_figure, runs)) if len(runs) > 1 else c.figure or 'not so'
+    return ', '.join(map(timing.show_figure, runs)) if len(runs) > 1 else c.reading or 'not so'
 
 
 def outcome(verdicts: list[str]) -> str:
@@ -152,6 +155,7 @@ def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[s
         asked: for results that the book asks to guess, the address of the question.
     """
     names = ['this run', *(led.machine['processor'] for led in stored)]
+    said = results(entries)
     rows = [summary.replace('ledger: ', '**', 1).replace(' statements:', ' statements:**', 1), '',
             by_kind(entries), '', '| column | machine |', '|---|---|',
             f'| this run | {machines(entries)} |']
@@ -163,12 +167,17 @@ def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[s
         rows += [f'## [{title(name)}]({posixpath.relpath(name, posixpath.dirname(HERE))})', '']
         if mine[0].stored:
             rows += [f'Not run here: stored outputs from {machines(mine)}.', '']
-        rows += [table(mine, names, stored, asked), '']
+        rows += [table(mine, said, names, stored, asked), '']
     return '\n'.join(rows)
 
 
-def table(entries: list[Entry], names: list[str], stored: list[Ledger], asked: dict[str, str]) -> str:
-    """Results × machines as an HTML table; the attributes of a row are what the scripts ask for."""
+def table(entries: list[Entry], said: dict[str, Claim], names: list[str], stored: list[Ledger],
+          asked: dict[str, str]) -> str:
+    """Results × machines as an HTML table; the attributes of a row are what the scripts ask for.
+
+    Args:
+        said: all results, whose numbers stand in the sentences.
+    """
     head = ''.join(f'<th scope="col">{html.escape(n)}</th>' for n in
                    ('statement', 'kind and bound', 'measured in this run', *names, 'all machines'))
     body = []
@@ -183,8 +192,8 @@ def table(entries: list[Entry], names: list[str], stored: list[Ledger], asked: d
         body.append(
             f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(c.needs)}" '
             f'data-verdicts="{"|".join(verdicts)}"><th scope="row"{hidden}><a href="{e.link(HERE)}">'
-            f'{html.escape(e.sentence)}</a></th><td>{c.kind}, {html.escape(c.bound)}</td>'
-            f'<td><span class="d2l-figure">{html.escape(c.figure or c.reason)}</span></td>{cells}'
+            f'{html.escape(quoting.sentence(c.id, said))}</a></th><td>{c.kind}, {html.escape(c.bound)}</td>'
+            f'<td><span class="d2l-figure">{html.escape(c.reading or c.reason)}</span></td>{cells}'
             f'<td>{outcome(others or verdicts)}</td></tr>')
     return ('<div class="d2l-ledger"><table class="table"><thead><tr>' + head + '</tr></thead><tbody>\n'
             + '\n'.join(body) + '\n</tbody></table></div>')
@@ -209,9 +218,10 @@ def title(name: str) -> str:
 
 def as_json(entries: list[Entry], summary: str) -> str:
     """The ledger as JSON, with the machine's description."""
+    said = results(entries)
     return json.dumps({
         'summary': summary, 'machine': machine.machine(),
-        'claims': [{**e.claim.data(), 'sentence': e.sentence, 'figure': e.claim.figure,
-                    'bound': e.claim.bound, 'anchor': e.claim.anchor, 'page': e.page,
+        'claims': [{**e.claim.data(), 'sentence': quoting.sentence(e.claim.id, said),
+                    'reading': e.claim.reading, 'bound': e.claim.bound, 'page': e.page,
                     'stored': e.stored} for e in entries],
     }, indent=1, ensure_ascii=False) + '\n'

@@ -324,7 +324,7 @@ class Measurements:
                 value, page = what.function(*(h[0] for h in hits)), hits[0][1]
         elif isinstance(what, Claimed):
             c, page = self.claims.get(what.id), self.page.get(what.id, '')
-            scale = 1 if c is None or c.sentence or c.unit == '%' else UNITS.get(c.unit, 1)
+            scale = 1 if c is None or c.unit == '%' else UNITS.get(c.unit, 1)
             value = (c.value or 0.0) * scale if c else 0.0
         elif m := re.search(what.text + FOUND, self.text.get(page := f'chapters/{what.page}', '')):
             value = float(m[1].replace(',', '')) * UNITS.get(m[2].rstrip('.:!?'), 1)

@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 EXECUTED = ROOT / '_build' / 'executed'
 SANITISE = ROOT / 'tests' / 'sanitize.cfg'
 HELPERS = 'd2l_local', 'packages'
-SETTINGS = ('D2L_BUDGET', 'D2L_DATA', 'D2L_SPAN', 'D2L_WINDOWS')      # variables that change what a run gives
+# variables that change what a run gives
+SETTINGS = ('D2L_BUDGET', 'D2L_DATA', 'D2L_FULL', 'D2L_SPAN', 'D2L_WINDOWS')
 FRAMEWORKS = {'mxnet': 'MXNet', 'pytorch': 'PyTorch'}
 CELL_TIMEOUT = 300     # seconds; no cell of the book needs a third of it
 KEPT_METADATA = {'tags', 'mystnb'}

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
@@ -97,7 +99,7 @@ def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: d
     up = '../' * page.count('/')
 
     def replace(m: re.Match) -> str:
-        words, id, part = m[1], m[3], m[4] or ''
+        words, id, part = m[1], m[2], m[3] or ''
         if id not in entries:
             return words
         e = entries[id]
@@ -105,9 +107,8 @@ def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: d
         number = old.machine if old and old.value is not None and e.claim.value is None else ''
         anchor = '' if id in said else f'said-{id}'
         said.setdefault(id, page)
-        if not m[2]:
-            with contextlib.suppress(quoting.Misfit):       # a test names it; the page shows the source's
-                words = quoting.rendered(words, e.claim, part)
+        with contextlib.suppress(quoting.Misfit):       # a test names it; the page shows the source's
+            words = quoting.rendered(words, e.claim, part)
         return cards.link(words, e.claim, e.link(page), e.stored, machines, f'{up}{ledger_page.HERE}.html',
                           anchor,
                           up + asked[id] if id in asked and e.claim.value else '', '' if e.stored else number)
@@ -124,43 +125,25 @@ def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str], store
             out.data['text/html'] = cards.box(Claim.of(data), stored, machines, f'{file}#said-{data["id"]}')
 
 
-def folded(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-    """A code cell in two: what it does, and the claims at its end, whose calls one click opens.
-
-    The reader of a page sees a claim's sentence, figure and verdict; in the notebook it stays code.
-    """
-    return parted(cell, 'claim', claims.METADATA_KEY, {'tags': ['hide-input'], 'mystnb': {
-        'code_prompt_show': 'How it was tested', 'code_prompt_hide': 'Hide the test'}})
-
-
 def asking(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     """A code cell in two: what it does, and the questions at its end; a page hides their calls."""
-    return parted(cell, 'predict', predictions.METADATA_KEY, {'tags': ['remove-input']})
-
-
-def parted(cell: nbformat.NotebookNode, name: str, key: str,
-           metadata: dict) -> list[nbformat.NotebookNode]:
-    """A code cell, and a second one with these metadata for the calls of ``name`` at its end.
-
-    Args:
-        key: where the outputs of these calls have their data; they go with them.
-    """
     if cell.cell_type != 'code' or cell.source.startswith('%%'):
         return [cell]
     statements = reversed(notebooks.tree(cell.source).body)
     tail = list(itertools.takewhile(
-        lambda s: isinstance(s, ast.Expr) and texts.claimed(s.value, (name,)), statements))
+        lambda s: isinstance(s, ast.Expr) and texts.claimed(s.value, ('predict',)), statements))
     if not tail:
         return [cell]
-    ids, lines = {texts.claimed(s.value, (name,)) for s in tail}, cell.source.split('\n')
-    code, test = copy.deepcopy(cell), copy.deepcopy(cell)
+    ids, lines = {texts.claimed(s.value, ('predict',)) for s in tail}, cell.source.split('\n')
+    code, asked = copy.deepcopy(cell), copy.deepcopy(cell)
     first = tail[-1].lineno - 1
-    code.source, test.source = '\n'.join(lines[:first]).rstrip(), '\n'.join(lines[first:])
-    test.outputs = [o for o in cell.outputs if o.get('metadata', {}).get(key, {}).get('id') in ids]
-    code.outputs = [o for o in cell.outputs if o not in test.outputs]
-    test.id += f'-{name}'
-    test.metadata = nbformat.from_dict(metadata)
-    return [code, test] if code.source or code.outputs else [test]
+    code.source, asked.source = '\n'.join(lines[:first]).rstrip(), '\n'.join(lines[first:])
+    asked.outputs = [o for o in cell.outputs
+                     if o.get('metadata', {}).get(predictions.METADATA_KEY, {}).get('id') in ids]
+    code.outputs = [o for o in cell.outputs if o not in asked.outputs]
+    asked.id += '-predict'
+    asked.metadata = nbformat.from_dict({'tags': ['remove-input']})
+    return [code, asked] if code.source or code.outputs else [asked]
 
 
 def ask(nb: nbformat.NotebookNode, page: str, entries: dict[str, ledger_page.Entry]) -> list[str]:
@@ -175,7 +158,7 @@ def ask(nb: nbformat.NotebookNode, page: str, entries: dict[str, ledger_page.Ent
         id, question = data['id'], escape(data['question'])
         c = entries[id].claim if id in entries else None
         more = '' if c is None or not c.value else ''.join(f' data-{k}="{escape(str(v))}"' for k, v in {
-            'value': c.value, 'figure': c.figure, 'unit': c.unit, 'anchor': c.anchor,
+            'value': c.value, 'figure': c.reading, 'unit': c.unit,
             'topic': page.split('/')[-2], 'up': '../' * page.count('/')}.items())
         out.data['text/html'] = (f'<div class="d2l-predict" id="ask-{id}" data-claim="{id}"{more}>'
                                  f'<p><b>Guess first.</b> {question}</p></div>')
@@ -226,6 +209,21 @@ def questions(nb: nbformat.NotebookNode, page: str) -> dict[str, str]:
             if (data := out.get('metadata', {}).get(predictions.METADATA_KEY))}
 
 
+@dataclass
+class Results:
+    """What the text can quote, and what :func:`quote` needs to know of it; ``said`` as quoting goes on."""
+
+    entries: dict[str, ledger_page.Entry]
+    kept: dict[str, Claim]
+    machines: list[Ledger]
+    asked: dict[str, str]
+    said: dict[str, str] = field(default_factory=dict)
+
+    def put_into(self, text: str, page: str) -> str:
+        """A page's text with these numbers."""
+        return quote(text, page, self.entries, self.said, self.machines, self.asked, self.kept)
+
+
 def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     """Write the source tree that Jupyter Book reads; returns the ledger's line and its JSON.
 
@@ -238,63 +236,38 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     # A result that this run has not made is shown as it is stored.
     stored = [e for path in shown
               for e in ledger_page.collect(notebooks.read(path), ledger_page.page_name(path), True)]
-    by_id = {e.claim.id: e for e in [*stored, *entries]}
-    kept = {e.claim.id: e.claim for e in stored}
     summary = ledger_page.line(entries, sum(e.claim.seconds for e in entries if not e.stored))
-    machines = ledger.all_ledgers()
-    asking_for = {id: where for path, nb in shown.items()
-                  for id, where in questions(nb, ledger_page.page_name(path)).items()}
-    said: dict[str, str] = {}
-    asked: list[str] = []
+    results = Results(
+        {e.claim.id: e for e in [*stored, *entries]}, {e.claim.id: e.claim for e in stored},
+        ledger.all_ledgers(), {id: where for path, nb in shown.items()
+                               for id, where in questions(nb, ledger_page.page_name(path)).items()})
     found = live.Measurements({ledger_page.page_name(p): nb for p, nb in shown.items()},
                               {ledger_page.page_name(p) for p in old})
-    wanted, same = {source / MADE}, (source / MADE).exists()
-    # Notebooks first: a claim's own page is where its sentence stands, if it stands there.
+    wanted, same, rows = {source / MADE}, (source / MADE).exists(), []
+
+    # Notebooks first: a result's own page is where its sentence stands, if it stands there.
     for path, nb in shown.items():
-        name = ledger_page.page_name(path)
-        mine = [e for e in entries if e.page == name]
-        not_run_note(path, nb, mine) if path in old else measured_note(path, nb, mine)
-        asked += ask(nb, name, by_id)
-        seen: set[str] = set()
-        for cell in nb.cells:
-            if cell.cell_type == 'markdown':
-                cell.source = markup.for_sphinx(cell.source, name, cell.id)
-                cell.source = quote(terms.link(cell.source, seen), name, by_id, said, machines,
-                                    asking_for, kept)
-    files = [*(ROOT / name for name in ('_config.yml', '_toc.yml', 'chapters/reference/references.bib')),
-             *(p for p in texts.pages() if p.suffix == '.md'),
-             *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:]),
-             *(p for p in (ROOT / 'tools' / 'theme').iterdir() if p.suffix in SHOWN)]
-    for path in files:
-        to = source / (path.relative_to(ROOT / 'tools') if path.parent.name == 'theme' else
-                       path.relative_to(ROOT))
+        rows += quote_notebook(path, nb, entries, path in old, results)
+    for path, to in sources(source):
         wanted.add(to)
         if path.suffix in ('.png', '.woff2'):
+            changed = not to.exists() or to.read_bytes() != path.read_bytes()
             to.parent.mkdir(parents=True, exist_ok=True)
-            same = same and to.exists() and to.read_bytes() == path.read_bytes()
             shutil.copy2(path, to)
-            continue
-        content = published(path.read_text()) if path.name == '_config.yml' else path.read_text()
-        if path.suffix == '.md':
-            content = exercises.with_solutions(content)
-            linked = content if path.stem == 'glossary' else terms.link(content, set())
-            content = quote(linked, ledger_page.page_name(path), by_id, said, machines, asking_for, kept)
-        for mark, made in (('<!-- ledger -->',
-                            lambda: ledger_page.page(entries, summary, machines, asking_for)),
-                           ('<!-- ledger: line -->', lambda: counted(entries)),
-                           ('<!-- topics -->', topics),
-                           ('<!-- refuted -->', lambda: ledger_page.refuted(machines, entries)),
-                           ('<!-- history -->', ledger_page.history),
-                           ('<!-- guesses -->', lambda: guesses(asked)),
-                           ('<!-- exercises -->', exercises.index)):
-            content = content.replace(mark, made()) if mark in content else content
-        if live.MARK.search(content):
-            content = live.insert(content, figures.load(path.parent.name, 'live').LIVE, found)
-        changed = put(to, content)
+        else:
+            content = published(path.read_text()) if path.name == '_config.yml' else path.read_text()
+            if path.suffix == '.md':
+                content = exercises.with_solutions(content)
+                linked = content if path.stem == 'glossary' else terms.link(content, set())
+                content = results.put_into(linked, ledger_page.page_name(path))
+                content = filled_in(content, entries, summary, results, rows)
+            if live.MARK.search(content):
+                content = live.insert(content, figures.load(path.parent.name, 'live').LIVE, found)
+            changed = put(to, content)
         same = same and not changed
     for path, nb in shown.items():
-        point_back(nb, ledger_page.page_name(path), said, path in old, machines)
-        nb.cells = [part for cell in nb.cells for half in asking(cell) for part in folded(half)]
+        point_back(nb, ledger_page.page_name(path), results.said, path in old, results.machines)
+        nb.cells = [part for cell in nb.cells for part in asking(cell)]
         wanted.add(source / path.relative_to(ROOT))
         same = not put(source / path.relative_to(ROOT), nbformat.writes(nb)) and same
     for stale in source.rglob('*'):
@@ -304,6 +277,47 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     if not same:
         (source / MADE).unlink(missing_ok=True)
     return summary, ledger_page.as_json(entries, summary)
+
+
+def quote_notebook(path: Path, nb: nbformat.NotebookNode, entries: list[ledger_page.Entry], old: bool,
+                   results: Results) -> list[str]:
+    """Put notes, numbers and links into a notebook's text; returns its rows of the page of guesses."""
+    name, seen = ledger_page.page_name(path), set()
+    mine = [e for e in entries if e.page == name]
+    not_run_note(path, nb, mine) if old else measured_note(path, nb, mine)
+    rows = ask(nb, name, results.entries)
+    for cell in nb.cells:
+        if cell.cell_type == 'markdown':
+            text = terms.link(markup.for_sphinx(cell.source, name, cell.id), seen)
+            cell.source = results.put_into(text, name)
+    return rows
+
+
+def sources(to: Path) -> Iterator[tuple[Path, Path]]:
+    """The files that Jupyter Book needs besides notebooks, and where in its tree they go."""
+    theme = ROOT / 'tools' / 'theme'
+    for path in (*(ROOT / n for n in ('_config.yml', '_toc.yml', 'chapters/reference/references.bib')),
+                 *(p for p in texts.pages() if p.suffix == '.md'),
+                 *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:])):
+        yield path, to / path.relative_to(ROOT)
+    for path in theme.iterdir():
+        if path.suffix in SHOWN:
+            yield path, to / path.relative_to(ROOT / 'tools')
+
+
+def filled_in(content: str, entries: list[ledger_page.Entry], summary: str, results: Results,
+              rows: list[str]) -> str:
+    """A Markdown page with what its comments ask for: the ledger, cards of the topics, tables."""
+    for mark, made in (('<!-- ledger -->',
+                        lambda: ledger_page.page(entries, summary, results.machines, results.asked)),
+                       ('<!-- ledger: line -->', lambda: counted(entries)),
+                       ('<!-- topics -->', topics),
+                       ('<!-- refuted -->', lambda: ledger_page.refuted(results.machines, entries)),
+                       ('<!-- history -->', ledger_page.history),
+                       ('<!-- guesses -->', lambda: guesses(rows)),
+                       ('<!-- exercises -->', exercises.index)):
+        content = content.replace(mark, made()) if mark in content else content
+    return content
 
 
 def published(config: str) -> str:
@@ -347,7 +361,7 @@ def searchable(index: str, found: list[dict]) -> str:
     data = json.loads(body)
     number = {name: k for k, name in enumerate(data['docnames'])}
     data['indexentries'] |= {f'{c["id"]}: {escape(c["sentence"], False)}':
-                             [[number[c['page']], c['anchor'], True]] for c in found}
+                             [[number[c['page']], c['id'], True]] for c in found}
     return head + json.dumps(data, ensure_ascii=False, separators=(',', ':')) + tail
 
 

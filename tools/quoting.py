@@ -8,7 +8,7 @@ import contextlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,10 +102,6 @@ def value_in(claim: Claim, part: str, f: Form) -> float:
         value, unit = claim.parts[part], 's'
     assert value is not None
     wanted = f.unit.strip()
-    if claim.sentence and unit.startswith('times ') or unit == '' and claim.kind == 'ratio':
-        unit = '×'
-    elif claim.sentence and unit.startswith('of ') and 0 <= value <= 1:
-        unit = '%'
     if wanted == '%':
         if unit == '%':
             return 100 * value
@@ -190,14 +186,10 @@ def problems(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> 
     quoted = {link.id for link in links}
     found += [f'{c.where}: no text quotes the result {c.id!r}: link to it, or delete it'
               for c in calls if c.id and c.id not in quoted]
-    old = {c.id for c in calls if c.old}
     for link in links:
         if link.id not in made:
             found.append(f'{link.where}: no cell makes the result {link.id!r}; mend the link')
-        elif link.old != (link.id in old) and (link.old or '.ipynb' in link.where):
-            form_ = f'#claim-{link.id}' if link.id in old else f'#{link.id}'
-            found.append(f'{link.where}: the link to {link.id!r} must be {form_}')
-        elif not link.old and link.id in results:       # also to an older result, from a page of text
+        elif link.id in results:
             try:
                 now = rendered(link.words, results[link.id], link.part)
                 if now != link.words:
@@ -216,10 +208,10 @@ def update(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> li
     changed = []
 
     def put(m: re.Match) -> str:
-        if m[2] or m[3] not in results:
+        if m[2] not in results:
             return m[0]
         with contextlib.suppress(Misfit):
-            now = rendered(m[1], results[m[3]], m[4] or '')
+            now = rendered(m[1], results[m[2]], m[3] or '')
             return m[0].replace(f'[{m[1]}]', f'[{now}]', 1)
         return m[0]
     for path in pages or text.pages():
@@ -241,9 +233,11 @@ def update(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> li
     return changed
 
 
-def waiting(pages: Iterable[Path] | None = None) -> tuple[int, int]:
-    """How many results are still made by the older call, and how many there are."""
-    calls = [c for p in pages or text.pages() for c in text.calls(p)]
-    return sum(c.old for c in calls), len(calls)
-
-
+def sentence(id: str, results: Mapping[str, Claim]) -> str:
+    """The sentence that quotes a result, without Markdown, with the numbers of these results in it."""
+    def put(m: re.Match) -> str:
+        if m[2] in results:
+            with contextlib.suppress(Misfit):
+                return m[0].replace(f'[{m[1]}]', f'[{rendered(m[1], results[m[2]], m[3] or "")}]', 1)
+        return m[0]
+    return text.plain(text.LINK.sub(put, text.sentence_of(id)))

@@ -84,7 +84,7 @@ def without_solutions(text: str, claims: set[str]) -> str:
     text = '\n\n'.join(' '.join(p) if p != old else raw for p, old, raw in
                        zip(kept, parts, text.split('\n\n'), strict=True) if p)
     def replace(m: re.Match) -> str:
-        id = m[2].rpartition('#')[2].removeprefix('claim-').partition(':')[0]
+        id = m[2].rpartition('#')[2].partition(':')[0]
         return m[1] if '_solutions_' in m[2] or id in claims else m[0]
     return LINK.sub(replace, text)
 

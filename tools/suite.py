@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from tested_results import machine
-from tools import ledger, notebooks, quoting
+from tools import ledger, notebooks
 from tools.notebooks import ROOT
 
 BESIDE = ['-n', str(machine.cores()), '--dist', 'loadfile', '--no-loadscope-reorder']      # pytest-xdist
@@ -56,8 +56,6 @@ def check(quick: bool, args: list[str]) -> int:
     style = subprocess.run([sys.executable, '-m', 'ruff', 'check', '--quiet', '.'], cwd=ROOT).returncode
     if quick:
         tests = pytest('-m', 'not slow', *(args or BESIDE), 'tests')
-        old, n = quoting.waiting()
-        print(f'{old} of {n} results are still made by the older call')
     elif args:
         tests = pytest(*NBVAL, *args)
     else:

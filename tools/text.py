@@ -11,9 +11,9 @@ from tools import markup
 from tools.notebooks import ROOT, read, toc, tree
 
 # `[6.0× faster](#hyb-pt-chain)` quotes a result, `[120 µs](#hyb-pt-chain:eager)` one of its two times;
-# `[words](#claim-hyb-pt-chain)` is the older form. Before the # stands the notebook, if it is another one,
-# so that JupyterLab finds it.
-LINK = re.compile(r'\[((?:[^\[\]`]|`[^`]*`)+)\]\((?:[\w./-]+\.ipynb)?#(claim-)?([a-z0-9-]+?)(?::(\w+))?\)')
+# Before the # stands the notebook, if it is another one, so that JupyterLab finds it.
+LINK = re.compile(r'\[((?:[^\[\]`]|`[^`]*`)+)\]\((?:[\w./-]+\.ipynb)?#([a-z0-9-]+?)(?::(\w+))?\)')
+CELLS = re.compile(r'(?<!\\)\|')         # where a row of a table is divided
 CALLS = ('compare', 'estimate', 'count', 'verify')      # `d2l.compare(…)` and so on make a result
 OPTIONS = {'compare': {'above', 'below', 'work', 'needs', 'sync', 'clock'}}
 # Kinds of hosts that are no source: encyclopaedias that anyone edits, magazines, shops, forums, mirrors.
@@ -56,7 +56,7 @@ def name(path: Path) -> str:
 # Sentences ---------------------------------------------------------------------------------------
 
 def paragraphs(text: str) -> Iterator[str]:
-    """Paragraphs, headings, list items and table rows, without code and options."""
+    """Paragraphs, headings, list items and cells of tables, without code and options."""
     text = re.sub(r'<!--.*?-->', '', text, flags=re.DOTALL)
     block: list[str] = []
     hidden: list[tuple[str, bool]] = []      # open fences: their marks, and whether they hide
@@ -65,7 +65,8 @@ def paragraphs(text: str) -> Iterator[str]:
         fence = re.match(r'(`{3,}|~{3,}|:{3,})\s*(\{([\w-]+)\})?', line)
         ends = not line or fence or re.match(r'(#+ |[-*+] |\d+\. |\||>|:\w+:)', line)
         if ends and block:
-            yield ' '.join(block)
+            joined = ' '.join(block)
+            yield from cells(joined) if joined[0] == '|' else [joined]
             block = []
         if fence:
             if hidden and fence[1] == hidden[-1][0] and not fence[2]:
@@ -75,6 +76,14 @@ def paragraphs(text: str) -> Iterator[str]:
                 hidden.append((fence[1], code or fence[3] in NOT_TEXT))
         elif line and not any(h for _, h in hidden) and not re.match(r':[\w-]+:|\|[-:| ]+\|$|%', line):
             block.append(line)
+
+
+def cells(row: str) -> Iterator[str]:
+    """The cells of a table's row; one of fewer than four words with the row's first before it."""
+    first, *rest = map(str.strip, CELLS.split(row.strip('|')))
+    yield first
+    for cell in rest:
+        yield cell if len(cell.split()) > 3 else f'{first}: {cell}'
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -94,16 +103,23 @@ def plain(sentence: str) -> str:
 
 @cache
 def _said() -> dict[str, str]:
-    found: dict[str, str] = {}
+    found: dict[str, tuple[int, str]] = {}
     for path in pages():
+        own = {c.id for c in calls(path)}
         for sentence in sentences(markdown(path)):
             for m in LINK.finditer(sentence):
-                found.setdefault(m[3], plain(sentence))
-    return found
+                rank = 2 * (not re.search(r'\d', m[1])) + (m[2] not in own)
+                if m[2] not in found or rank < found[m[2]][0]:
+                    found[m[2]] = rank, sentence
+    return {id: sentence for id, (_, sentence) in found.items()}
 
 
 def sentence_of(id: str) -> str:
-    """The sentence that quotes a result: of the first page, in reading order, that links to it."""
+    """The sentence that quotes a result, with its links.
+
+    The first with its number on the page that measures it; else with its number on another page; else
+    the first that links to it.
+    """
     return _said().get(id, '')
 
 
@@ -116,7 +132,6 @@ class Link:
     words: str
     id: str
     part: str           # of a comparison whose time is quoted; '' for the result itself
-    old: bool           # the older form, which shows words
     page: Path
     where: str
 
@@ -127,14 +142,13 @@ def links(path: Path) -> list[Link]:
     for where, text in parts(path):
         for m in LINK.finditer(text):
             line = text.count('\n', 0, m.start()) + 1
-            found.append(Link(m[1], m[3], m[4] or '', bool(m[2]), path,
-                              f'{name(path)}, {where}line {line}'))
+            found.append(Link(m[1], m[2], m[3] or '', path, f'{name(path)}, {where}line {line}'))
     return found
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call in a notebook that makes a result: ``d2l.compare(…)``, or the older ``claim(…)``."""
+    """A call in a notebook that makes a result, such as ``d2l.compare(…)``."""
 
     id: str             # empty if it is no literal
     page: Path
@@ -143,12 +157,8 @@ class Call:
     name: str           # of the function
     variants: int = 0   # of a comparison
 
-    @property
-    def old(self) -> bool:
-        return self.name == 'claim'
 
-
-def claimed(node: ast.AST, wanted: tuple[str, ...] = ('claim', *CALLS)) -> str | None:
+def claimed(node: ast.AST, wanted: tuple[str, ...] = CALLS) -> str | None:
     """The id of the result that a call makes, or of another call whose name is ``wanted``.
 
     Empty if it is no literal; None if the call is another one.

@@ -49,7 +49,7 @@ def test_the_text_and_the_results_are_linked_both_ways(html):
         name = path.relative_to(ROOT).with_suffix('.html')
         page = bs4.BeautifulSoup((html / name).read_text(), 'html.parser').article
         for call in text.calls(path):
-            box = page.find('details', class_='d2l-claim', id=f'{"claim-" * call.old}{call.id}')
+            box = page.find('details', class_='d2l-claim', id=call.id)
             assert box and box.summary.text.strip() and not box.has_attr('open'), call.where
             assert box.find('a', href=re.compile(f'#said-{call.id}$')), call.where
         shown = page.find_all('a', class_='d2l-said')
@@ -59,19 +59,18 @@ def test_the_text_and_the_results_are_linked_both_ways(html):
         for a in shown:
             card = bs4.BeautifulSoup(a['data-card'], 'html.parser')
             assert card.b.text and card.find('a', href=a['href']) and a['title'], a
-            assert a['href'].endswith((f'#{a["data-id"]}', f'#claim-{a["data-id"]}'))
+            assert a['href'].endswith(f'#{a["data-id"]}')
 
 
 def test_questions_stand_before_the_results_that_answer_them(html, pages):
     """In the page's source, with the figure; and each has its row on the page of guesses."""
     asked, claims = 0, json.loads((html / 'ledger.json').read_text())['claims']
-    figures, anchors = ({c['id']: c[k] for c in claims} for k in ('value', 'anchor'))
+    figures = {c['id']: c['value'] for c in claims}
     for path in notebooks.notebooks():
         page = (html / path.relative_to(ROOT).with_suffix('.html')).read_text()
         for id, more in re.findall(r'<div class="d2l-predict" id="ask-([\w-]+)"(.*?)>', page):
             asked += 1
-            assert page.index(f' id="ask-{id}"') < page.index(f' id="{anchors[id]}"')
-            assert (f'data-anchor="{anchors[id]}"' in more) == bool(figures[id])
+            assert page.index(f' id="ask-{id}"') < page.index(f' id="{id}"')
             found = re.search(r'data-value="(.*?)"', more)
             assert (found and float(found[1])) == figures[id], id
         assert '.predict(' not in re.sub('<[^>]*>', '', page)
@@ -93,7 +92,7 @@ def test_the_ledger_has_every_result(html, pages):
     assert [c['id'] for c in data['claims']] == ids and ids
     assert data['machine']['cores'] >= 1 and data['machine']['processor']
     assert all(c['sentence'] for c in data['claims'])
-    tested = [c['anchor'] for c in data['claims'] if c['bound']]
+    tested = [c['id'] for c in data['claims'] if c['bound']]
     links = pages['chapters/reference/ledger.html'].links
     assert not [a for a in tested if not any(ln.endswith(f'#{a}') for ln in links)]
 
@@ -127,7 +126,7 @@ def test_what_was_refuted_is_listed(html):
     page = (html / 'chapters/reference/refuted.html').read_text()
     failing = [i for led in ledger.all_ledgers() for i, c in led.claims.items()
                if 'fails' in c['verdicts']]
-    assert failing and all(re.search(f'#(claim-)?{i}"', page) for i in failing)
+    assert failing and all(f'#{i}"' in page for i in failing)
 
 
 def test_images_have_alternative_text(pages):

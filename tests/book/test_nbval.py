@@ -95,7 +95,7 @@ def claiming(tmp_path, monkeypatch):
 
 
 def old(i, bound):
-    return f"claims.claim('a-{i}', 'A takes longer.', (int, int), above={bound})"
+    return f"claims.compare('a-{i}', a=int, b=int, above={bound})"
 
 
 def new(i, bound):
@@ -124,11 +124,11 @@ def test_results_left_open_by_noise_are_counted_and_failing_ones_are_findings(cl
 # Another outcome of every kind, with other numbers, and the test is the judge's alone.
 OTHER = """
 timing.ratio = lambda *a, **k: timing.Ratio(0.3, 0.2, 0.4, 30, slow=3e-5, fast=1e-4)
-timing.repeat = lambda *a, **k: timing.Figure(7, 6, 8, 30)"""
+timing.repeat = lambda *a, **k: timing.Estimate(7, 6, 8, 30)"""
 
 
 def test_what_comes_out_is_judged_and_what_is_tested_is_compared(claiming, tmp_path, monkeypatch):
-    monkeypatch.setattr(timing, 'repeat', lambda *a, **k: timing.Figure(2e-5, 1e-5, 3e-5, 30))
+    monkeypatch.setattr(timing, 'repeat', lambda *a, **k: timing.Estimate(2e-5, 1e-5, 3e-5, 30))
     path = claiming(new(0, 0.5), "claims.compare('a-1', eager=int, compiled=int)",
                     "claims.estimate('a-2', float, 's', below=1)",
                     "claims.estimate('a-3', float, 'GB/s')",
@@ -215,7 +215,7 @@ def test_guesses_of_whoever_runs_it_change_nothing(tmp_path):
     kept.write_text('{"guesses": {"a-b": {"guess": 3}}}')
     code = ('from tested_results import claims, predictions\n'
             "predictions.predict('a-b', 'How many?', guess={})\n"
-            "c = claims.claim('a-b', 'A sentence.', 6.0, above=2)")
+            "c = claims.count('a-b', 6.0, above=2)")
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code.format('...'))]), path)
     nb = notebooks.execute(path)
     assert len(nb.cells[0].outputs) == 2

@@ -151,9 +151,9 @@ def quoted_too_early(nb):
     asked = {text.claimed(node, ('predict',)): i for i, cell in enumerate(nb.cells)
              if cell.cell_type == 'code' for node in ast.walk(notebooks.tree(cell.source))
              if text.claimed(node, ('predict',))}
-    return [m[3] for i, cell in enumerate(nb.cells) if cell.cell_type == 'markdown'
+    return [m[2] for i, cell in enumerate(nb.cells) if cell.cell_type == 'markdown'
             for m in text.LINK.finditer(cell.source)
-            if not m[2] and i < asked.get(m[3], 0) and quoting.form(m[1])]
+            if i < asked.get(m[2], 0) and quoting.form(m[1])]
 
 
 @each

@@ -17,9 +17,9 @@ from tools.notebooks import ROOT
 
 THEME = ROOT / 'tools' / 'theme'
 SCRIPT = THEME / 'predict.js'
-# One result of the older call, whose words have no figure, and one of the newer.
+# The words that quote the first have no figure.
 RESULTS = {c.id: c for c in (
-    Claim('a-b', 'ratio', 'holds', 'times as long', above=2, value=5, sentence='It takes more than 2 times.'),
+    Claim('a-b', 'ratio', 'holds', '×', above=2, value=5, names=('a', 'b')),
     Claim('a-c', 'ratio', 'fails', '×', above=2, value=0.02, names=('eager', 'compiled')))}
 FORM = '#ask-a-b form'
 REFUSES = 'Storage.prototype.setItem = () => { throw new Error("full") }'
@@ -56,7 +56,7 @@ def places(tmp_path_factory):
     page, guesses, other = folder / 'page.html', below / 'guesses.html', below / 'other.html'
 
     def said(id, words, name, page=''):
-        return cards.link(words, RESULTS[id], f'{page}#{RESULTS[id].anchor}', True, [], 'ledger.html', name,
+        return cards.link(words, RESULTS[id], f'{page}#{id}', True, [], 'ledger.html', name,
                           f'{folder}/page.html#ask-{id}')
     page.write_text(
         f'{head}<p id="before">{said("a-b", "it is so", "said-a-b")} and '
@@ -65,11 +65,12 @@ def places(tmp_path_factory):
         f'<section id="inner"><h2>Inner</h2><div class="cell" id="code">5</div>{boxes["a-b"]}'
         '<p id="after">after</p><p id="next">next</p></section>'
         f'<section id="second"><div class="cell">{two}{nothing}</div>'
-        f'{boxes["a-c"]}<div class="cell" id="claim-a-none">result</div><h2>On</h2><p id="last">last</p>'
+        f'{boxes["a-c"]}<div class="cell" id="a-none">result</div><h2>On</h2><p id="last">last</p>'
         '</section>')
-    row = ledger_page.table([ledger_page.Entry(c, 'page', True) for c in RESULTS.values()], ['this run'], [],
-                       {id: f'page.html#ask-{id}' for id in RESULTS})
-    row = row.replace('></a></th>', '>20 of 3 take 0.020× as long</a></th>')   # the book has no such sentence
+    row = ledger_page.table([ledger_page.Entry(c, 'page', True) for c in RESULTS.values()], RESULTS,
+                            ['this run'], [], {id: f'page.html#ask-{id}' for id in RESULTS})
+    for sentence in 'It takes longer.', '20 of 3 take 0.020× as long':       # the book has no such sentences
+        row = row.replace('></a></th>', f'>{sentence}</a></th>', 1)
     other.write_text(f'{head}<ul><li>{said("a-c", "<b>0.020×</b> as 3", "here", "../../page.html")}</li></ul>'
                      f'<section>{row}</section>')
     text = (ROOT / 'chapters' / 'reference' / 'guesses.md').read_text()
@@ -92,7 +93,7 @@ def visible(browser, *ids):
     return {id: browser.run(f'document.getElementById("{id}").offsetParent !== null') for id in ids}
 
 
-FOLDED = {'between', 'code', 'claim-a-b', 'said-a-b', 'after'}
+FOLDED = {'between', 'code', 'a-b', 'said-a-b', 'after'}
 
 
 def hidden(browser):
@@ -137,7 +138,7 @@ def test_a_guess_by_keyboard_alone(browser, places):
     browser.type('10')
     browser.press('Enter')
     said = browser.run('document.activeElement.textContent')
-    assert said == 'You guessed 10. Measured: 5 times as long. That is off by a factor of 2.00.'
+    assert said == 'You guessed 10. Measured: 5×. That is off by a factor of 2.00.'
     assert browser.run('document.activeElement.getAttribute("role")') == 'status'
     assert not hidden(browser) and not visible(browser, 'a-c')['a-c']
     assert stored(browser) == {'guesses': {'a-b': {
@@ -190,7 +191,7 @@ def test_what_is_no_interval_is_declined(browser, places, numbers, words):
 
 
 @pytest.mark.parametrize(('numbers', 'words', 'kept'), [
-    (('', '2', '8'), 'You guessed 4 (2–8). Measured: 5 times as long. That is off by a factor of 1.25, '
+    (('', '2', '8'), 'You guessed 4 (2–8). Measured: 5×. That is off by a factor of 1.25, '
      'inside', 4), (('3', '2', '4'), 'off by a factor of 1.67, outside your interval', 3),
     ((' 1e-30 ', '', ''), 'factor of 5.0e+30', 1e-30), (('1e300', '', ''), 'factor of 2.0e+299', 1e300),
     (('.5', '', ''), 'factor of 10.', 0.5), (('5.', '', ''), 'factor of 1.00', 5),
@@ -246,7 +247,7 @@ def test_broken_guesses_that_cannot_be_set_aside_stay(browser, places, before_sc
     assert browser.run('localStorage.getItem("d2l-guesses")') == '{'
 
 
-@pytest.mark.parametrize('hash', ['#claim-a-b', '#between', '#code', '#inner'])
+@pytest.mark.parametrize('hash', ['#a-b', '#between', '#code', '#inner'])
 def test_a_link_to_what_is_folded_opens_it(browser, places, hash):
     browser.open(places[0], hash)
     assert not hidden(browser)
@@ -275,7 +276,7 @@ def test_two_questions_of_one_cell(browser, places, tmp_path):
 def test_other_links_and_claims_without_a_figure_fold_nothing(browser, places):
     browser.open(places[0], '#top')
     assert hidden(browser) == FOLDED
-    assert visible(browser, 'claim-a-none') == {'claim-a-none': True}
+    assert visible(browser, 'a-none') == {'a-none': True}
     assert not browser.run('!!document.querySelector("#ask-a-none form")')
     browser.open(places[0], '#%E0%A4%A')
     assert hidden(browser) == FOLDED
@@ -394,8 +395,8 @@ def seen(browser, id):
 
 ROWS = ('[...document.querySelectorAll(".d2l-ledger tbody tr")].map((r) => '
         '[r.children[0], r.children[2]].map((e) => e.innerText))')
-TOLD = [['It takes more than 2 times.', '5 times as long'], ['20 of 3 take 0.020× as long', '0.0200×']]
-UNTOLD = [['It takes more than 2 times.', '…'], ['… of … take …× as long guess', '…']]
+TOLD = [['It takes longer.', '5×'], ['20 of 3 take 0.020× as long', '0.0200×']]
+UNTOLD = [['It takes longer.', '…'], ['… of … take …× as long guess', '…']]
 
 
 def test_no_quotation_gives_a_result_away(browser, places):
@@ -418,7 +419,7 @@ def test_no_quotation_gives_a_result_away(browser, places):
 def test_a_guess_shows_the_quotations(browser, places):
     browser.open(places[0])
     fill(browser, '10')
-    assert seen(browser, 'said-a-b') == ['it is so✓', '#claim-a-b']
+    assert seen(browser, 'said-a-b') == ['it is so✓', '#a-b']
     assert seen(browser, 'said-a-c')[0] == '…× faster guess'
     browser.run('document.querySelector("#ask-a-c form button[type=button]").click()')     # just show me
     assert seen(browser, 'said-a-c')[0] == '0.020× faster✗'
@@ -453,11 +454,11 @@ def test_a_single_guess_is_erased(browser, places):
     assert browser.run('document.activeElement.textContent').startswith('The guess is erased')
     assert [r[1] for r in cells(browser, '.d2l-guesses')] == ['10 (4–20) erase', '', '']
     browser.open(places[0])
-    assert visible(browser, 'a-c', 'claim-a-b') == {'a-c': False, 'claim-a-b': True}
+    assert visible(browser, 'a-c', 'a-b') == {'a-c': False, 'a-b': True}
 
 
 def test_a_guess_after_a_link_opened_the_result(browser, places):
-    browser.open(places[0], '#claim-a-b')
+    browser.open(places[0], '#a-b')
     assert 'You guessed 10' in fill(browser, '10') and not hidden(browser)
 
 

@@ -159,8 +159,8 @@ def benchmark(t, queue):
 
 @pytest.mark.parametrize('clock', [
     timer, benchmark,
-    lambda t, queue: t.measure(queue, budget=0.01, sample=0.001).value,
-    lambda t, queue: t.ratio(queue, queue, budget=0.01, sample=0.001).fast],
+    lambda t, queue: t.measure(queue, budget=0.01, sample_seconds=0.001).value,
+    lambda t, queue: t.ratio(queue, queue, budget=0.01, sample_seconds=0.001).fast],
     ids=['Timer', 'Benchmark', 'measure', 'ratio'])
 def test_no_clock_stops_before_virtual_devices_are_done(t, clock):
     """Least of all because there was none when this was imported."""
@@ -185,12 +185,12 @@ def test_where_nothing_queues_nothing_is_waited_for(t, monkeypatch):
     """Samples are short then, and no clock pays for a look at each device."""
     given = []
     monkeypatch.setattr(timing, '_clock', lambda clock, sample, sync: given.append(sync) or 1 / 0)
-    monkeypatch.setattr(claims, 'claim', lambda *what, **how: timing._clock('wall', None, how['sync']))
+    monkeypatch.setattr(claims, 'compare', lambda *what, **how: timing._clock('wall', None, how['sync']))
     for gpu, virtual, waits in ((False, [], False), (False, t.devices(1), True), (True, [], True)):
         monkeypatch.setattr(t, '_gpu', gpu)
         monkeypatch.setattr(t, '_virtual', virtual)
         for call in (lambda: t.measure(int), lambda: t.ratio(int, int),
-                     lambda: t.claim('a-b', 'S.', (int, int), above=2)):
+                     lambda: t.compare('a-b', a=int, b=int)):
             with pytest.raises(ZeroDivisionError):
                 call()
             assert given.pop() is (t.synchronize if waits else None)
@@ -214,7 +214,6 @@ def test_mxnet_devices(m):
     assert [str(d) for d in m.devices(2)] == ['cpu(0)', 'cpu(1)'] or m.num_gpus() >= 2
     x = m.put(np.ones((2, 2)), m.devices(2)[1])
     assert x.ctx == m.devices(2)[1]
-    m.synchronize(x.ctx)
     with pytest.raises(ValueError, match='at least one device'):
         m.devices(0)
 

@@ -22,6 +22,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 from d2l_local import data, plotting  # noqa: E402
 from tested_results import machine  # noqa: E402
 from tested_results.traces import Event, busy, critical_path, overlap  # noqa: E402
+from tools import notebooks  # noqa: E402
 from tools.notebooks import ROOT  # noqa: E402
 
 FREE_OF_FRAMEWORKS = ['answer_checks', 'd2l_local.data', 'd2l_local.plotting', 'local_cluster.cluster',
@@ -80,13 +81,31 @@ def test_the_face_of_a_half_is_small_and_all_that_notebooks_use_of_it(half):
             assert not set(re.findall(r'\bd2l\.(\w+)', code)) - set(face), path.name
 
 
+@pytest.mark.parametrize('half', ['mxnet', 'torch'])
+def test_a_half_says_where_the_pages_first_use_each_helper(half):
+    if machine.machine()[half] is None:
+        pytest.skip(f'{half} is not installed')
+    module, first = importlib.import_module(f'd2l_local.{half}'), {}
+    for path in notebooks.notebooks():
+        code = '\n'.join(c.source for c in notebooks.read(path).cells if c.cell_type == 'code')
+        if f'from d2l_local import {half} as d2l' in code:
+            page = path.relative_to(ROOT / 'chapters').with_suffix('').as_posix()
+            for name in set(re.findall(r'\bd2l\.(\w+)', code)):
+                first.setdefault(name, page)
+    table = module.__doc__.partition('first use each helper:')[2]
+    said = {name.strip(): page for page, names in re.findall(r'([\w/]+): ([^:]*)(?=\n    \S|\Z)', table)
+            for name in names.split(',')}
+    assert said == {name: first[name] for name in module.__all__}
+
+
 def test_the_two_faces_differ_where_the_frameworks_do():
     halves = [h for h in ('mxnet', 'torch') if machine.machine()[h]]
     if len(halves) < 2:
         pytest.skip('one framework is not installed')
     m, t = (set(importlib.import_module(f'd2l_local.{h}').__all__) for h in halves)
     assert m - t == {'Accumulator', 'evaluate_accuracy_gpus', 'num_gpus', 'sgd', 'split_batch', 'trace'}
-    assert t - m == {'GPT', 'evaluate_accuracy_gpu', 'plot_trace', 'ranks', 'run_ranks', 'trace_events'}
+    assert t - m == {'GPT', 'evaluate_accuracy_gpu', 'plot_trace', 'ranks', 'run_ranks', 'synchronize',
+                     'trace_events', 'try_gpu'}
 
 
 def test_digits():

@@ -246,6 +246,7 @@ def test_one_switch_chooses_the_data(half, server, monkeypatch, tmp_path):
     pytest.importorskip(half)
     d2l = importlib.import_module(f'd2l_local.{half}')
     monkeypatch.delenv('D2L_DATA', raising=False)
+    monkeypatch.delenv('D2L_FULL', raising=False)
     assert [len(part[1]) for part in data.load_arrays()] == [1500, 297] and not server.asked
     shape, label = next((X.shape, y.dtype) for X, y in d2l.load_data(64, 16)[0])
     assert shape == (64, 1, 16, 16)
@@ -259,6 +260,85 @@ def test_one_switch_chooses_the_data(half, server, monkeypatch, tmp_path):
     monkeypatch.setenv('D2L_DATA', str(tmp_path))
     with pytest.raises(ValueError, match="D2L_DATA is 'digits'.*or 'fashion_mnist', not "):
         d2l.load_data(4)
+
+
+def test_images_that_stand_in_for_fashion_mnist():
+    (x, y), (x_test, y_test) = data.stand_in((300, 200))
+    assert x.shape == (300, 1, 28, 28) and x_test.shape == (200, 1, 28, 28)
+    assert x.dtype == x_test.dtype == 'uint8' and y.dtype == y_test.dtype == 'int32'
+    assert set(y) == set(y_test) == set(range(10)) and 200 < x.max() <= 255
+    again, _ = data.stand_in((300, 200))
+    assert np.array_equal(again[0], x) and np.array_equal(again[1], y)
+    assert not (x[:200] == x_test).all((1, 2, 3)).any()
+    assert len(np.unique(x, axis=0)) == 300                     # no image twice
+
+
+def test_images_that_stand_in_are_made_of_digits_of_their_own_part():
+    """Move each image back by the best of the moves: what is left beside a digit of its label is noise."""
+    def furthest(part, digits):
+        worst = 0
+        for image, label in zip(*part, strict=True):
+            drawn = 200 * digits[0][digits[1] == label, 0]
+            moved = [np.roll(image[0].astype(float), (-a, -b), (0, 1)) for a in range(-2, 3)
+                     for b in range(-2, 3)]
+            worst = max(worst, min(abs(m - drawn - 27.5).max((1, 2)).min() for m in moved))
+        return worst
+    made, kept = data.stand_in((5, 5)), data.digits()
+    assert furthest(made[0], kept[0]) <= 28.5 and furthest(made[1], kept[1]) <= 28.5
+    assert furthest(made[1], kept[0]) > 50
+
+
+def test_as_many_images_stand_in_as_there_are_in_fashion_mnist(monkeypatch):
+    asked = []
+    monkeypatch.setattr(data.np, 'roll', lambda image, *_: asked.append(1) or image)
+    (x, y), (x_test, y_test) = data.stand_in()
+    assert (len(x), len(y), len(x_test), len(y_test)) == (60_000, 60_000, 10_000, 10_000)
+    assert len(asked) == 70_000
+
+
+@pytest.mark.parametrize(('full', 'name', 'chosen'), [
+    (None, None, 'digits'), ('', '', 'digits'), ('0', None, 'digits'), (None, 'stand_in', 'stand_in'),
+    ('2', None, 'fashion_mnist'), ('2', 'stand_in', 'stand_in'), ('2', 'fashion_mnist', 'fashion_mnist')])
+def test_a_run_at_full_size_chooses_fashion_mnist(monkeypatch, full, name, chosen):
+    for variable, value in (('D2L_FULL', full), ('D2L_DATA', name)):
+        monkeypatch.delenv(variable, raising=False)
+        if value is not None:
+            monkeypatch.setenv(variable, value)
+    assert data.chosen() == chosen and data.full_epochs() == int(full or 0)
+
+
+def test_images_that_stand_in_are_loaded_as_others_are(monkeypatch):
+    made = data.stand_in((6, 3))
+    monkeypatch.setattr(data, 'stand_in', lambda: made)
+    monkeypatch.setenv('D2L_DATA', 'stand_in')
+    (x, y), (x_test, _) = data.load_arrays(14)
+    assert x.shape == (6, 1, 14, 14) and len(x_test) == 3 and x.dtype == 'float32' and x.max() <= 1
+    assert y.dtype == 'int32'
+
+
+@pytest.mark.parametrize('text', ['yes', '1.5', '-1', '1 epoch'])
+def test_full_epochs_must_be_a_number(monkeypatch, text):
+    monkeypatch.setenv('D2L_FULL', text)
+    monkeypatch.setenv('D2L_DATA', 'stand_in')
+    for ask in (data.full_epochs, data.chosen, data.load_arrays):
+        with pytest.raises(ValueError, match=f"D2L_FULL is a number of epochs.*, not '{text}'"):
+            ask()
+
+
+def test_a_run_at_full_size_refuses_the_digits(monkeypatch):
+    monkeypatch.setenv('D2L_FULL', '1')
+    monkeypatch.setenv('D2L_DATA', 'digits')
+    with pytest.raises(ValueError, match='leave D2L_DATA out, or set it to stand_in'):
+        data.load_arrays()
+
+
+def test_a_run_at_full_size_without_a_network_names_the_way_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(data, 'FASHION_MNIST', 'http://127.0.0.1:9/')     # nobody listens there
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    monkeypatch.setenv('D2L_FULL', '1')
+    monkeypatch.delenv('D2L_DATA', raising=False)
+    with pytest.raises(ConnectionError, match=r'could not be downloaded.*D2L_DATA=stand_in'):
+        data.load_arrays()
 
 
 def test_resize():

@@ -111,11 +111,6 @@ def test_animator(halves):
     assert data(halves[0]) == data(halves[1])
 
 
-def test_devices(halves):
-    ours, theirs = halves
-    assert ours.try_gpu() == theirs.try_gpu() and ours.try_gpu(9) == theirs.try_gpu(9)
-
-
 @pytest.mark.parametrize(('scores', 'labels'), [
     ([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]], [1, 1, 1]), ([1.0, 0.0, 2.0], [1, 0, 1])])
 def test_accuracy(halves, scores, labels):

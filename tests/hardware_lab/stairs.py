@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from hardware_lab import KIB
-from tested_results.timing import Time, sample
+from tested_results.timing import Time, time_kernel
 
 LINUX = sys.platform == 'linux'
 needs_processes = pytest.mark.skipif(os.name == 'nt', reason='POSIX signals and descriptors')
@@ -33,7 +33,7 @@ def least(*kernels_of_n, rounds=12, **how):
     best = [math.inf] * len(kernels_of_n)
     for _ in range(rounds):
         for i, f in enumerate(kernels_of_n):
-            best[i] = min(best[i], sample(f, **how).value)
+            best[i] = min(best[i], time_kernel(f, **how).value)
     return best
 
 

@@ -20,7 +20,7 @@ from numba import njit
 
 from hardware_lab import KIB, MIB, NotHere, core, kernels, memory
 from tested_results import machine
-from tested_results.timing import figure
+from tested_results.timing import summarize
 from tests.hardware_lab.stairs import exact, least
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -162,7 +162,7 @@ def test_trap_the_least_hides_false_sharing(monkeypatch):
     core.line_transfer()
     assert found == ['median']
     lucky = [5e-9] * 3 + [1.5e-8] * 20                 # the other thread had not begun
-    assert figure(lucky, 'median').value == 1.5e-8 > 2 * figure(lucky, 'least').value
+    assert summarize(lucky, 'median').value == 1.5e-8 > 2 * summarize(lucky, 'least').value
 
 
 def test_trap_the_least_of_memory_is_a_line_that_was_cached(monkeypatch):

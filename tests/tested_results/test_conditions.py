@@ -100,7 +100,7 @@ def test_free_cores_are_those_that_this_program_may_use(monkeypatch, others, fre
     monkeypatch.setattr(machine, 'own_cores', lambda: set(range(4)))
     monkeypatch.setattr(machine, 'quota', lambda: math.inf)
     condition = conditions.known['free cores']
-    assert condition.passing
+    assert condition.transient
     assert (condition.probe() == '') == free and (condition.watch()() == '') == free
 
 

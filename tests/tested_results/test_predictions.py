@@ -16,7 +16,7 @@ from tools import notebooks
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     """A file for guesses, in a folder whose notebook makes two claims."""
-    source = ["d2l.claim('a-b', 'One.', ratio, above=2)\\n", "d2l.claim('a-fact', 'Two.', True)"]
+    source = ["d2l.compare('a-b', f=f, g=g, above=2)\\n", "d2l.verify('a-fact', True)"]
     stored = {'metadata': {'d2l_claim': {'id': 'a-fact', 'kind': 'fact'}}}
     folder = tmp_path / 'topic_one'
     folder.mkdir()
@@ -43,7 +43,7 @@ def kept(file):
 
 
 def claim(value, id='a-b'):
-    return claims.claim(id, 'A sentence.', value, above=0.001, unit='times')
+    return claims.count(id, value, 'times')
 
 
 def test_dots_ask_and_keep_nothing(file, said):
@@ -106,7 +106,7 @@ def test_ids_without_a_figure_are_declined(file, said, id, words):
 @pytest.mark.parametrize('call', ['compare', 'estimate', 'count'])
 def test_guesses_at_results_of_all_calls_are_kept(file, said, call):
     page = file.parent / 'topic_one' / 'page.ipynb'
-    page.write_text(page.read_text().replace("d2l.claim('a-b', 'One.'", f"d2l.{call}('a-b'"))
+    page.write_text(page.read_text().replace("d2l.compare('a-b'", f"d2l.{call}('a-b'"))
     assert said(predict, 'a-b', 'How many?', 3).endswith('Locked: 3.') and 'a-b' in kept(file)
     assert said(claims.count, 'a-b', 6.0).endswith(
         'a-b = 6  [a-b]\nyou guessed 3: off by a factor of 2.00')
@@ -115,7 +115,7 @@ def test_guesses_at_results_of_all_calls_are_kept(file, said, call):
 def test_a_claim_without_a_figure_answers_too(file, said):
     file.write_text('{"guesses": {"a-b": {"guess": 3}}}')
     assert 'you guessed 3; here is no figure' in said(
-        claims.claim, 'a-b', 'A sentence.', True)
+        claims.verify, 'a-b', True)
     assert kept(file)['a-b'] == {'guess': 3}
 
 
@@ -132,7 +132,7 @@ def test_a_run_that_stores_outputs_does_not_see_the_guess_in_its_cell(file):
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (
         'from tested_results import claims, predictions',
         "predictions.predict('a-b', 'How many?', 3)",
-        "claims.claim('a-b', 'A sentence.', 6.0, above=2)")])
+        "claims.count('a-b', 6.0, above=2)")])
     nbformat.write(nb, file.parent / 'asks.ipynb')
     _, asked, claimed = notebooks.execute(file.parent / 'asks.ipynb').cells
     out, = asked.outputs

@@ -421,7 +421,7 @@ def test_an_interrupt_leaves_the_garbage_collector_on():
         if seen.count(False) > 10:          # in the middle of the samples, where it is off
             raise KeyboardInterrupt
     with pytest.raises(KeyboardInterrupt):
-        timing.measure(interrupted, sample=1e-4)
+        timing.measure(interrupted, sample_seconds=1e-4)
     assert gc.isenabled()
 
 
@@ -450,7 +450,7 @@ def kernel(monkeypatch):
 @pytest.mark.parametrize('pick', ['least', 'median'])
 def test_interrupted_samples_are_dropped(kernel, pick):
     interrupted_in, calls = kernel
-    f = timing.sample(interrupted_in(lambda i: i > 60 and i % 3 == 0), pick, budget=1e9)
+    f = timing.time_kernel(interrupted_in(lambda i: i > 60 and i % 3 == 0), pick, budget=1e9)
     assert [f.value, f.low, f.high] == pytest.approx([1e-9] * 3)
     assert f.values < timing.MOST < len(calls)
     assert calls[-1] == pytest.approx(0.002 / 1e-9)             # samples of the length asked for
@@ -458,7 +458,7 @@ def test_interrupted_samples_are_dropped(kernel, pick):
 
 def test_a_core_that_is_never_left_alone(kernel):
     """The samples are taken as they are, and it ends."""
-    f = timing.sample(kernel[0](lambda i: True), budget=0.0)
+    f = timing.time_kernel(kernel[0](lambda i: True), budget=0.0)
     assert f.value == pytest.approx(1e-8) and timing.CLEAN <= f.values <= timing.MOST
 
 
@@ -481,18 +481,18 @@ def test_the_system_counts_interruptions():
 @pytest.mark.parametrize(('pick', 'value', 'low', 'high'), [
     ('least', 1, 1, 9), ('median', 5.5, 1.5, 9.5)])
 def test_the_least_or_the_median_of_samples(pick, value, low, high):
-    f = timing.figure([1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10], pick)      # five parts of two
+    f = timing.summarize([1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10], pick)      # five parts of two
     assert (f.value, f.low, f.high, f.values) == (value, low, high, 10)
     half = f / 2
     assert (half.value, half.low, half.high, half.values) == (value / 2, low / 2, high / 2, 10)
 
 
 def test_few_samples_or_none():
-    assert timing.figure([2.0]) == timing.Time(2.0, 2.0, 2.0, 1)
+    assert timing.summarize([2.0]) == timing.Time(2.0, 2.0, 2.0, 1)
     with pytest.raises(ValueError):
-        timing.figure([])
+        timing.summarize([])
     with pytest.raises(KeyError):
-        timing.figure([1.0], 'mean')
+        timing.summarize([1.0], 'mean')
 
 
 @pytest.mark.parametrize(('low', 'high', 'steady'), [(1, 1, True), (0.9, 1.15, True), (0.9, 1.3, False)])
@@ -502,13 +502,13 @@ def test_a_wide_range_is_not_steady(low, high, steady):
 
 def test_a_kernel_that_does_nothing():
     with pytest.raises(ValueError, match='takes no time'):
-        timing.sample(lambda n: None)
+        timing.time_kernel(lambda n: None)
 
 
 @pytest.mark.parametrize(('f', 'text'), [
     (timing.Time(1.5e-9, 1e-9, 2e-9, 15), '≈1.5 ns (1 ns–2 ns)'),
     (timing.Ratio(2, 1.5, 3, 15), '≈2.00× (1.50–3.00)'),
-    (timing.Figure(2, 1.5, 3, 15), '≈2.00 (1.50–3.00)')])
+    (timing.Estimate(2, 1.5, 3, 15), '≈2.00 (1.50–3.00)')])
 def test_figures_show_their_range_in_the_form_that_a_check_masks(f, text):
     assert str(f) == repr(f) == text
 

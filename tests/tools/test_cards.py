@@ -55,7 +55,7 @@ def test_a_hint_needs_what_was_recorded(more, others, hint):
 
 
 def test_what_to_do_about_an_undecided_result():
-    said = cards.hints(result('undecided', lacked=claims.NOISE, passing=True, others=0.5), [])
+    said = cards.hints(result('undecided', lacked=claims.NOISE, transient=True, others=0.5), [])
     assert [s.split(':')[0] for s in said] == [
         'Run the cell again when nothing else runs, or the book several times',
         'Other processes took 0.5 of 2 cores meanwhile', 'Next']
@@ -113,11 +113,11 @@ def test_the_interval_between_runs_ends_where_a_value_is_impossible():
     for unit, ends, value, shown in (('of the time', {'most': 1.0}, 0.95, '–1 of the time'),
                                      ('%', {'most': 1.0}, 0.95, '–100%'),
                                      ('up or down', {'least': 1.0}, 1.05, ': 1 up or down–')):
-        c = result(kind='figure', unit=unit, value=value, low=0.9 * value, high=1.1 * value, **ends)
+        c = result(kind='estimate', unit=unit, value=value, low=0.9 * value, high=1.1 * value, **ends)
         led = ledger.Ledger('one', where, {'a-b': {**ledger.entry(c), 'runs': [value, 0.8 * value]}})
         said = cards.between(c, [led])
         assert shown in said and said.startswith('2 runs of such a machine: ')
-        assert '1.04' not in c.figure and '(0.945' not in c.figure
+        assert '1.04' not in c.reading and '(0.945' not in c.reading
 
 
 @pytest.mark.parametrize('led', [

@@ -232,8 +232,8 @@ def test_a_refresh_changes_only_what_changed(planted):
 
 
 CLAIM = """from pathlib import Path
-from tested_results.claims import claim
-c = claim('a-b', 'A sentence.', [float(Path('truth').read_text())] * 7, above=2)"""
+from tested_results.claims import estimate
+c = estimate('a-b', [float(Path('truth').read_text())] * 10, above=2)"""
 
 
 @pytest.mark.slow

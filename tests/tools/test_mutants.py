@@ -53,10 +53,10 @@ PAIRS = '''from tested_results import claims, timing
 timing.SPAN = 0.2
 def work(n):
     return lambda: sum(range(n))
-c = claims.claim('a-b', 'A takes longer.', (work(3000), work(300)), agree=False, clock='thread', above=2)
-c = claims.claim('a-c', 'They take as long.', (work(300), work(300)), clock='thread', below=1.5)
 def done(n):
     return lambda: sum(range(n)) and n
+c = claims.compare('a-b', more=done(3000), less=done(300), clock='thread', work=(3000, 300), above=2)
+c = claims.compare('a-c', a=work(300), b=work(300), clock='thread', below=1.5)
 c = claims.compare('a-d', more=done(3000), less=done(300), clock='thread', work=(3000, 300), above=2)
 c = claims.compare('a-e', one=work(300), other=work(300), clock='thread')
 c = claims.verify('a-f', True)'''
@@ -101,13 +101,13 @@ LAZY = [mutants.Mutant(*m) for m in (
      'torch.tensor(images[:64]), torch.tensor(labels[:64])',
      'torch.tensor(images[:32]), torch.tensor(labels[:32])', 'half of the images, for both'),
     ('hw-mx-small', MXNET, 'for _ in range(64)]', 'for _ in range(48)]', 'three quarters of the products'),
-    ('hw-mx-small', MXNET, 'linear(large, large))', 'linear(small, small))', 'a small product'),
-    ('hw-mx-peak-least', MXNET, 'lambda: linear(a, a), lambda: mult',
-     'lambda: linear(a[:64], a), lambda: mult', 'an eighth of the rows'),
+    ('hw-mx-small', MXNET, 'linear(large, large)', 'linear(small, small)', 'a small product'),
+    ('hw-mx-peak-least', MXNET, 'fully_connected=lambda: linear(a, a),\n',
+     'fully_connected=lambda: linear(a[:64], a),\n', 'an eighth of the rows'),
     ('hw-mx-peak-least', MXNET, 'multiply_adds(512**3)', 'multiply_adds(8 * 512**3)',
      'eight times the operations that are compared with'),
-    ('hw-mx-dispatch', MXNET, '(added_and_waited_for, lambda: numpy.add(np_one, np_one))',
-     '(added_and_waited_for, lambda: np_one)', 'NumPy does not add'),
+    ('hw-mx-dispatch', MXNET, 'numpy=lambda: numpy.add(np_one, np_one)', 'numpy=lambda: np_one',
+     'NumPy does not add'),
     ('hw-random-stream', HARDWARE, 'lambda: kernels.read_all(next(pieces))',
      'lambda: kernels.read_all(next(pieces)[:steps // 8])', 'an eighth is read'),
     ('hw-random-stream', HARDWARE, 'ring.chase(steps)', 'ring.chase(steps - 1)', 'a chain that is shorter'),

@@ -59,7 +59,7 @@ def test_a_run_depends_on_its_code(topic):
     assert len({key(topic), key(topic, 'import lab  '), key(topic, name='two_pytorch')}) == 3
 
 
-@pytest.mark.parametrize('name', ['D2L_BUDGET', 'D2L_DATA', 'D2L_SPAN', 'D2L_WINDOWS'])
+@pytest.mark.parametrize('name', ['D2L_BUDGET', 'D2L_DATA', 'D2L_FULL', 'D2L_SPAN', 'D2L_WINDOWS'])
 def test_a_run_depends_on_the_settings(topic, monkeypatch, name):
     before = key(topic)
     monkeypatch.setenv(name, '')            # as if it were not set, for those who read it

@@ -29,16 +29,6 @@ PRINTED = nbformat.v4.new_output('stream', text='printed')
 PICTURE = nbformat.v4.new_output('display_data', {'image/svg+xml': '<svg/>'})
 
 
-def test_the_claims_at_the_end_of_a_cell_are_folded():
-    code, test = pages.folded(cell(
-        "x = 1\nprint(x)\n\nd2l.claim('a-b', 'One.',\n    (f, g), above=2)\nclaim('a-c', 'Two.', True)",
-        PRINTED, shown('a-b'), shown('a-c'), PICTURE))
-    assert code.source == 'x = 1\nprint(x)' and code.outputs == [PRINTED, PICTURE]
-    assert test.source.startswith("d2l.claim('a-b'") and test.source.endswith("'Two.', True)")
-    assert test.outputs == [shown('a-b'), shown('a-c')] and test.metadata.tags == ['hide-input']
-    assert code.id != test.id
-
-
 def test_the_questions_at_the_end_of_a_cell_are_shown_without_their_calls():
     asked = nbformat.v4.new_output('display_data', {'text/plain': 'How many?'}, metadata={
         predictions.METADATA_KEY: {'id': 'a-b', 'question': 'How many?'}})
@@ -47,7 +37,7 @@ def test_the_questions_at_the_end_of_a_cell_are_shown_without_their_calls():
     assert code.source == 'x = 1' and code.outputs == [PRINTED]
     assert question.outputs == [asked] and question.metadata.tags == ['remove-input']
     only, = pages.asking(cell("d2l.predict('a-b', 'How many?')", asked))
-    assert only.metadata.tags == ['remove-input'] and pages.folded(only) == [only]
+    assert only.metadata.tags == ['remove-input']
 
 
 @pytest.mark.parametrize('value', [None, 0, 5.0])
@@ -59,38 +49,33 @@ def test_a_question_gets_the_figure_that_answers_it(value):
     row, = pages.ask(nb, 'chapters/one/page', {'a-b': ledger_page.Entry(c, 'chapters/one/page', True)})
     page = asked.data['text/html']
     assert 'How &quot;many&quot; &lt;b&gt;?' in page and 'id="ask-a-b" data-claim="a-b"' in page
-    more = (' data-value="5.0" data-figure="5 &quot;times&quot;" data-unit="&quot;times&quot;" '
-            'data-anchor="a-b"')
+    more = (' data-value="5.0" data-figure="5 &quot;times&quot;" data-unit="&quot;times&quot;"')
     assert (more in page and 'data-topic="one" data-up="../../"' in page) == bool(value)
     assert 'chapters/one/page.html#ask-a-b' in row
 
 
-def test_a_cell_of_claims_alone_becomes_one_folded_cell():
-    only, = pages.folded(cell("d2l.claim('a-b', 'One.', True)", shown('a-b')))
-    assert only.metadata.tags == ['hide-input'] and only.outputs == [shown('a-b')]
-
-
 @pytest.mark.parametrize('source', [
-    'x = 1', "d2l.claim('a-b', 'One.', True)\nprint(2)", "c = d2l.claim('a-b', 'One.', True)",
-    "if x:\n    d2l.claim('a-b', 'One.', True)", "%%worker a\nd2l.claim('a-b', 'One.', True)",
+    'x = 1', "d2l.predict('a-b', 'How many?')\nprint(2)", "c = d2l.predict('a-b', 'How many?')",
+    "if x:\n    d2l.predict('a-b', 'How many?')", "%%worker a\nd2l.predict('a-b', 'How many?')",
     'f(1)', 'f()'])
 def test_other_cells_stay_as_they_are(source):
     before = cell(source, PRINTED)
-    assert pages.folded(before) == [before]
+    assert pages.asking(before) == [before]
 
 
-def test_a_claim_before_other_code_keeps_its_output_where_it_was():
-    code, test = pages.folded(cell("d2l.claim('a-b', '', True)\nx = 1\nd2l.claim('a-c', '', True)",
-                                   shown('a-b'), shown('a-c')))
-    assert code.outputs == [shown('a-b')] and test.outputs == [shown('a-c')]
+def test_a_question_before_other_code_keeps_its_output_where_it_was():
+    one, two = (nbformat.v4.new_output('display_data', {'text/plain': id}, metadata={
+        predictions.METADATA_KEY: {'id': id}}) for id in ('a-b', 'a-c'))
+    code, asked = pages.asking(cell("d2l.predict('a-b', '')\nx = 1\nd2l.predict('a-c', '')", one, two))
+    assert code.outputs == [one] and asked.outputs == [two]
 
 
 HERE = {'processor': 'Some Processor', 'cores': 2, 'gpus': [], 'system': 'Linux x86_64'}
 NUMBER = Claim('a-n', 'count', 'holds', 'graphs', above=2.0, value=15329.0, where=HERE, machine='m')
 TIMES = Claim('a-b', 'ratio', 'holds', '×', above=3.0, value=6.02, low=5.7, high=6.3,
               names=('slow', 'fast'), parts={'slow': 120.4e-6, 'fast': 20e-6}, where=HERE, machine='m')
-OLD = Claim('a-o', 'fact', 'fails', sentence='So & so.', where=HERE, machine='m')
-ENTRIES = {c.id: ledger_page.Entry(c, 'chapters/a/page', True) for c in (NUMBER, TIMES, OLD)}
+FACT = Claim('a-o', 'fact', 'fails', where=HERE, machine='m')
+ENTRIES = {c.id: ledger_page.Entry(c, 'chapters/a/page', True) for c in (NUMBER, TIMES, FACT)}
 
 
 def quoted(source, page='chapters/b/other', said=None, asked=None, machines=()):
@@ -127,11 +112,11 @@ def test_where_this_machine_has_no_number_the_stored_one_says_whose_it_is():
     assert 'the number in the text is that of a stored run on m' in link['title']
 
 
-def test_the_older_form_keeps_its_words():
-    link = quoted('It [is `so` 15](#claim-a-o).', 'chapters/a/page').a
-    assert link.get_text() == 'is `so` 15✗' and link['href'] == '#claim-a-o'
+def test_words_without_a_number_stay():
+    link = quoted('It [is `so`](#a-o).', 'chapters/a/page').a
+    assert link.get_text() == 'is `so`✗' and link['href'] == '#a-o'
     assert link['class'] == ['d2l-said', 'd2l-fails']
-    assert bs4.BeautifulSoup(link['data-card'], 'html.parser').b.text == '✗ fails'
+    assert bs4.BeautifulSoup(link['data-card'], 'html.parser').b.text == 'a-o = false'
 
 
 def test_thousands_keep_their_comma_everywhere():
@@ -160,15 +145,15 @@ def test_a_link_to_a_result_that_is_to_be_guessed_knows_the_question():
 
 
 def test_the_box_at_the_cell_folds_what_the_card_says():
-    out, old, new = (nbformat.v4.new_output('display_data', {'text/html': '…'}, metadata={
-        METADATA_KEY: c.data()}) for c in (NUMBER, OLD, TIMES))
-    nb = nbformat.v4.new_notebook(cells=[cell('', PRINTED, out), cell('', old, new, PICTURE)])
+    out, fact, new = (nbformat.v4.new_output('display_data', {'text/html': '…'}, metadata={
+        METADATA_KEY: c.data()}) for c in (NUMBER, FACT, TIMES))
+    nb = nbformat.v4.new_notebook(cells=[cell('', PRINTED, out), cell('', fact, new, PICTURE)])
     said = {'a-n': 'chapters/b/other', 'a-b': 'chapters/a/page'}
     pages.point_back(nb, 'chapters/a/page', said, False, [])
-    boxes = [bs4.BeautifulSoup(o.data['text/html'], 'html.parser').details for o in (out, old, new)]
-    assert [b['id'] for b in boxes] == ['a-n', 'claim-a-o', 'a-b']
+    boxes = [bs4.BeautifulSoup(o.data['text/html'], 'html.parser').details for o in (out, fact, new)]
+    assert [b['id'] for b in boxes] == ['a-n', 'a-o', 'a-b']
     assert [b['class'][1] for b in boxes] == ['d2l-holds', 'd2l-fails', 'd2l-holds']
-    assert [b.summary.text for b in boxes] == ['✓ a-n = 15,329 graphs', '✗ So & so.',
+    assert [b.summary.text for b in boxes] == ['✓ a-n = 15,329 graphs', '✗ a-o = false',
                                                '✓ slow ÷ fast = 6.02× (5.70–6.30)']
     assert [b.a['href'] for b in boxes] == ['../../chapters/b/other.html#said-a-n', '#said-a-o',
                                             '#said-a-b']

@@ -148,8 +148,7 @@
     link.querySelectorAll('.d2l-mark').forEach((e) => e.remove());
     const texts = document.createTreeWalker(link, NodeFilter.SHOW_TEXT);
     let found = false;
-    // The older form has no figure in its words, and what numbers are there stay.
-    while (!a.hash.startsWith('#claim-') && (every || !found) && texts.nextNode()) {
+    while ((every || !found) && texts.nextNode()) {
       const before = texts.currentNode.data;
       texts.currentNode.data = before.replace(every ? new RegExp(NUMBER, 'g') : NUMBER, '$1…');
       found = found || texts.currentNode.data !== before;
@@ -209,7 +208,7 @@
   }
 
   function question(place, index) {
-    const id = place.dataset.claim, measured = Number(place.dataset.value), claim = document.getElementById(place.dataset.anchor);
+    const id = place.dataset.claim, measured = Number(place.dataset.value), claim = document.getElementById(place.dataset.claim);
     if (!positive(measured) || !claim) return;
     const said = make('p', { role: 'status', tabindex: -1, class: 'd2l-guess-said' });
     place.append(said);

@@ -6,11 +6,8 @@ document.addEventListener('DOMContentLoaded', () => {
   Search._performSearch = (query, ...rest) => {
     const { docnames, filenames, titles, indexentries } = Search._index;
     const asked = query.toLowerCase().trim(), words = asked.split(/\s+/);
-    const claims = Object.entries(indexentries).filter(([entry, [[, anchor]]]) => {
-      const id = anchor.replace(/^claim-/, '');           // the older form
-      return entry.startsWith(`${id}: `)                  // what else is in the index is no claim
-        && (asked === id || words.length > 2 && words.every((w) => entry.toLowerCase().includes(w)));
-    });
+    const claims = Object.entries(indexentries).filter(([entry, [[, id]]]) => entry.startsWith(`${id}: `)    // no term
+      && (asked === id || words.length > 2 && words.every((w) => entry.toLowerCase().includes(w))));
     return [...others(query, ...rest),                  // shown from the last to the first
       ...claims.map(([entry, [[file, id]]]) => [docnames[file], titles[file], `#${id}`, entry, 0, filenames[file]])];
   };

@@ -124,6 +124,26 @@ def false_sharing():
     return ax
 
 
+def chip():
+    """A whole GPU: clusters of multiprocessors that share one cache (numbers: NVIDIA H100 SXM)."""
+    ax = canvas(5.3, 4.55)
+    box(ax, 0.08, 4.1, 5.14, 0.36, 'PCIe, and a scheduler that hands out thread blocks', WARM, ORANGE)
+    for row, y in enumerate((2.88, 1.66)):
+        for column in range(4):
+            x = 0.08 + 1.3 * column
+            box(ax, x, y, 1.24, 1.14, '', '#f7f7f7', GREY)
+            write(ax, x + 0.62, y + 1.0, f'cluster {4 * row + column + 1}', 8.5)
+            for line in range(3):
+                cells(ax, x + 0.08, y + 0.66 - 0.27 * line, [''] * 6, 0.18)
+    box(ax, 0.08, 1.2, 5.14, 0.34, '50 MB: L2 cache, shared by all multiprocessors', LIGHT)
+    for i in range(5):
+        box(ax, 0.08 + 1.04 * i, 0.52, 0.98, 0.34, 'HBM3', LIGHT, size=8.5)
+        link(ax, (0.57 + 1.04 * i, 1.2), (0.57 + 1.04 * i, 0.86))
+    ax.text(0.08, 0.16, 'A square is a multiprocessor: 144 on the die, 132 of them switched on.',
+            fontsize=8.5)
+    return ax
+
+
 def gpu():
     """A streaming multiprocessor and the levels of memory around it (numbers: NVIDIA H100 SXM)."""
     ax = canvas(5.3, 5.1)
@@ -209,4 +229,4 @@ def tensor():
 
 
 FIGURES = {'computer': computer, 'core': core, 'simd': simd, 'die': die, 'false_sharing': false_sharing,
-           'gpu': gpu, 'tensor': tensor, 'links': links}
+           'chip': chip, 'gpu': gpu, 'tensor': tensor, 'links': links}

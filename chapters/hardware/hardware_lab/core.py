@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from hardware_lab import kernels
-from tested_results.timing import Time, sample
+from tested_results.timing import Time, time_kernel
 
 PATIENCE = 1_000_000_000     # looks, about a second: the other thread may have to wait for a core
 
@@ -22,7 +22,7 @@ def clock(budget: float = 0.05) -> float:
 
     A cost model in part: on a core whose multiplier takes other than three cycles it is off by that.
     """
-    return 4 / sample(lambda n: kernels.clock_chain(1, n), budget=budget).value
+    return 4 / time_kernel(lambda n: kernels.clock_chain(1, n), budget=budget).value
 
 
 def arithmetic(budget: float = 0.05) -> dict[str, Time]:
@@ -32,12 +32,12 @@ def arithmetic(budget: float = 0.05) -> dict[str, Time]:
     processors handle slowly.
     """
     chains = {'add': kernels.add_chain, 'multiply': kernels.multiply_chain, 'FMA': kernels.fma_chain}
-    return {name: sample(lambda n, f=f: f(1.0, 1.0, n), budget=budget) for name, f in chains.items()}
+    return {name: time_kernel(lambda n, f=f: f(1.0, 1.0, n), budget=budget) for name, f in chains.items()}
 
 
 def peaks(budget: float = 0.1) -> dict[str, float]:
     """Operations per second of one core at its best, in float32, by the width of its vectors."""
-    return {name: 2 / sample(kernels.fma_peak(width), budget=budget, first=10_000).value
+    return {name: 2 / time_kernel(kernels.fma_peak(width), budget=budget, first=10_000).value
             for width, name in kernels.widths().items()}      # multiply and add
 
 
@@ -55,7 +55,7 @@ def patterns() -> dict[str, np.ndarray]:
 def mispredict(budget: float = 0.1) -> Time:
     """Time that a mispredicted branch costs: half of the random ones are."""
     work = np.zeros(64, np.uint64)
-    t = {name: sample(lambda n, p=p: kernels.branches(p, work, n), budget=budget)
+    t = {name: time_kernel(lambda n, p=p: kernels.branches(p, work, n), budget=budget)
          for name, p in patterns().items()}
     a, b = t['at random'], t['in turn']
     return Time(2 * (a.value - b.value), 2 * (a.low - b.high), 2 * (a.high - b.low), a.values)
@@ -75,7 +75,7 @@ def mutex(budget: float = 0.1) -> Time:
     thread.start()
     thread.join()
     room = kernels.aligned(128)              # zeros are an unlocked mutex
-    return sample(lambda n: kernel(room.ctypes.data, n), budget=budget)
+    return time_kernel(lambda n: kernel(room.ctypes.data, n), budget=budget)
 
 
 def siblings(cpu: int) -> str:
@@ -131,4 +131,4 @@ def line_transfer(budget: float = 0.2) -> Time:
                        lambda: kernels.ping(room.ctypes.data, 1, PATIENCE, n))
         if min(done) < n:
             raise RuntimeError('a thread waited in vain for the other: no second core is free')
-    return sample(rally, 'median', budget=budget, first=1000, length=0.004)
+    return time_kernel(rally, 'median', budget=budget, first=1000, length=0.004)

@@ -20,7 +20,7 @@ import psutil
 
 from hardware_lab import MIB, NotHere, or_reason
 from tested_results.conditions import condition
-from tested_results.timing import Time, figure, sample
+from tested_results.timing import Time, summarize, time_kernel
 
 DISK_BYTES = 128 * MIB       # what the disk test writes, at most twice
 
@@ -119,14 +119,14 @@ def disk_figures() -> dict[str, Time]:
             cached = disk.times(MIB, 120, random_order=False, cached=True)
     found = {'read 4 KB': reads, 'write 4 KB': writes, 'read 1 MB': large,
              'read 1 MB from the page cache': cached}
-    return {name: figure(times, 'median') for name, times in found.items()}
+    return {name: summarize(times, 'median') for name, times in found.items()}
 
 def per_call(f: Callable[[], Any], pick: str = 'least', budget: float = 0.05, first: int = 64) -> Time:
     """Time for each call of ``f`` in a Python loop, the loop included."""
     def calls(n: int) -> None:
         for _ in range(n):
             f()
-    return sample(calls, pick, budget=budget, first=first)
+    return time_kernel(calls, pick, budget=budget, first=first)
 
 
 def snappy(budget: float = 0.1) -> Time:

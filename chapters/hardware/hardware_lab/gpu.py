@@ -13,7 +13,7 @@ from hardware_lab import KIB, MIB, NotHere, ladder, or_reason
 from hardware_lab.devices import per_call
 from hardware_lab.figures import Row
 from tested_results.conditions import condition
-from tested_results.timing import Time, sample
+from tested_results.timing import Time, time_kernel
 
 # One thread follows indices in random order, as on the CPU; LINKS of them in what its block shares.
 LINE, LINKS = 128, 4096      # bytes of a cache line of NVIDIA's GPUs
@@ -87,7 +87,7 @@ ring = functools.lru_cache(4)(Ring)      # kept for the next experiment of the s
 
 def latency(n_bytes: int = 0) -> Time:
     """Time from a load to the next that needs it, in a :class:`Ring` of ``n_bytes``."""
-    return sample(ring(n_bytes).chase, 'median', budget=0.2, length=0.01)     # long against a launch
+    return time_kernel(ring(n_bytes).chase, 'median', budget=0.2, length=0.01)     # long against a launch
 
 
 @functools.cache

@@ -16,7 +16,7 @@ import numpy as np
 from hardware_lab import KIB, MIB, NotHere, kernels
 from tested_results import machine
 from tested_results.conditions import condition
-from tested_results.timing import Time, sample
+from tested_results.timing import Time, time_kernel
 
 
 def reported_caches() -> dict[str, int]:
@@ -73,7 +73,7 @@ def across(n_bytes: int) -> Time:
         _bind(first)                            # who writes a page first has it on the own node
         far = kernels.Ring(n_bytes)
         _bind(second)
-        return sample(far.chase, 'median')
+        return time_kernel(far.chase, 'median')
     finally:
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, before)
@@ -174,7 +174,7 @@ def latency(n_bytes: int, budget: float = 0.1) -> Time:
     """
     r, own = ring(n_bytes), reported_caches().get('L2', MIB) // 2
     r.chase(min(r.slots, 4_000_000))        # every line touched once
-    return sample(r.chase, 'least' if n_bytes <= own else 'median', budget=budget)
+    return time_kernel(r.chase, 'least' if n_bytes <= own else 'median', budget=budget)
 
 
 def sizes(largest: int = 256 * MIB) -> list[int]:
@@ -233,4 +233,4 @@ def bandwidth(loop: Callable = kernels.stream_triad, bytes_each: int = 24, threa
         def once(n: int) -> None:
             for _ in range(n):
                 list(pool.map(lambda p: loop(*p, 0.5), parts))
-        return sample(once, 'least', budget=budget, first=1) / (bytes_each * size * threads)
+        return time_kernel(once, 'least', budget=budget, first=1) / (bytes_each * size * threads)

@@ -3,8 +3,7 @@
 Four calls make one: :func:`compare` (two variants), :func:`estimate` (a repeated measurement),
 :func:`count` (a number that no clock gave) and :func:`verify` (something that is so, or not). Each
 displays the result and returns it; none raises because a bound is missed. The text links to a result
-by its id, and the ledger takes the sentence from there. :func:`claim` is the older form of all four,
-in which the sentence stands in the cell. Knows no framework.
+by its id, and the ledger takes the sentence from there. Knows no framework.
 """
 
 import html
@@ -16,8 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from tested_results import conditions, machine, predictions, timing
 
 METADATA_KEY = 'd2l_claim'     # where an output carries its result as data
@@ -26,12 +23,10 @@ MEASURED = 'measured'          # in the place of a verdict: a result without a b
 MARKS = {'holds': '✓', 'fails': '✗', 'undecided': '?', 'not testable here': '–'}
 COLOURS = {'holds': '#2e7d32', 'fails': '#c62828', 'undecided': '#9a5b00',
            'not testable here': '#616161', MEASURED: '#1f5fa8'}
-# What a result is: two times in pairs; a figure, repeatedly; a number that no clock gave; a fact.
-KINDS = ('ratio', 'figure', 'count', 'fact')
+# What a result is: two times in pairs; a number measured repeatedly; one that no clock gave; a fact.
+KINDS = ('ratio', 'estimate', 'count', 'fact')
 CLOCKED = re.compile(r'\b(ns|µs|us|ms|s|seconds?|minutes?|faster|slower|sooner|longer|as (long|fast)|'
                      r'of (the|its) (time|peak)|bytes/s|GB/s|[GT]FLOP/s|per second)\b', re.IGNORECASE)
-# What cannot be: a share of the time above one, a factor "up or down" below one.
-SHARE, UP_OR_DOWN = re.compile(r'^%$|^of (the|its|their) time$'), re.compile(r'up or down')
 # What an undecided result lacked: a machine that others leave alone, where others were seen to take
 # part of it meanwhile; else quiet, which nobody measures.
 NOISE, DISTURBED = 'quiet', 'free cores'
@@ -64,8 +59,7 @@ class Claim:
         least, most: values that are possible at all.
         names, parts: of a comparison, the two variants, and the seconds that a call of each takes.
         reason: why there is no verdict, and ``lacked`` which condition did not hold.
-        passing: the reason may pass: this machine can test it when quiet.
-        sentence: of the older form; for the others the page that links to the result has it.
+        transient: the reason may pass: this machine can test it when quiet.
         values, windows, set_aside: measurements that count, the windows of time they were taken in,
             and the windows that did not count.
         cores: how many this program kept busy meanwhile; ``others``: how many others took.
@@ -85,10 +79,9 @@ class Claim:
     most: float | None = None
     names: tuple[str, ...] = ()
     parts: dict[str, float] = field(default_factory=dict)
-    sentence: str = ''
     reason: str = ''
     lacked: str = ''
-    passing: bool = False
+    transient: bool = False
     needs: tuple[str, ...] = ()
     values: int = 0
     windows: int = 0
@@ -116,7 +109,7 @@ class Claim:
     @property
     def timed(self) -> bool:
         """Whether a clock or repeated measurements decide it, so that it has an interval."""
-        return self.kind in ('ratio', 'figure')
+        return self.kind in ('ratio', 'estimate')
 
     @property
     def decided(self) -> bool:
@@ -128,14 +121,9 @@ class Claim:
         if self.kind == 'fact' or not self.bounded:
             return 'exactly so' if self.kind == 'fact' else ''
         limit, word = (self.below, 'below') if self.above is None else (self.above, 'above')
-        if self._share:
+        if self.unit == '%':
             return f'{word} {100 * limit:g}%'
         return f'{word} {limit:g}{"" if self.unit in ("×", "") else " "}{self.unit}'
-
-    @property
-    def _share(self) -> bool:
-        """Whether the unit % means a share between 0 and 1; in the older form it means a percentage."""
-        return self.unit == '%' and not self.sentence
 
     def clipped(self, x: float) -> float:
         """A value as it can be: an interval of shares ends at 1."""
@@ -143,15 +131,15 @@ class Claim:
         return x if self.most is None else min(self.most, x)
 
     @property
-    def figure(self) -> str:
+    def reading(self) -> str:
         """What was measured, with its interval, as text: ``6.02× (5.71–6.33)``."""
         if self.value is None:
             return ''
-        unit = self.unit if self.unit != '%' or self._share else ' %'
+        unit = self.unit
         if self.low is None or self.high is None:
-            whole = abs(self.value) < 1e15 and self.value == round(self.value) and not self._share
-            number = f'{self.value:,.0f}' if whole else show(self.value, unit)
-            return f'{number} {self.unit}'.strip() if whole else number
+            if unit == '%' or abs(self.value) >= 1e15 or self.value != round(self.value):
+                return show(self.value, unit)
+            return f'{self.value:,.0f}{unit if unit == "×" else f" {unit}"}'.strip()
         ends = [show(self.clipped(x), unit) for x in (self.low, self.high)]
         if unit not in ('s', '%'):
             ends = [timing.show_figure(self.clipped(x)) for x in (self.low, self.high)]
@@ -173,7 +161,7 @@ class Claim:
         """The first line of the display: ``eager ÷ compiled = 6.02× (5.71–6.33)``."""
         if self.kind == 'fact' and self.decided:
             return f'{self.label} = {"true" if self.verdict == "holds" else "false"}'
-        return f'{self.label} = {self.figure or f"{self.verdict}: {self.reason}"}'
+        return f'{self.label} = {self.reading or f"{self.verdict}: {self.reason}"}'
 
     @property
     def tested(self) -> str:
@@ -184,13 +172,6 @@ class Claim:
         return f'{what}{self.verdict}' + f' ({self.reason})' * bool(self.reason)
 
     def __str__(self) -> str:
-        if self.sentence:
-            why, bound = f': {self.reason}' if self.reason else '', self.bound
-            for word, sign in (('above', '>'), ('below', '<')):
-                bound = bound.replace(word, sign)
-            return '\n'.join([f'[{self.id}] {self.sentence}', f'{self.kind}, bound: {bound}',
-                              f'verdict: {self.verdict}{why}']
-                             + [f'measured: {self.figure}'] * bool(self.figure))
         lines = [f'{self.readout}  [{self.id}]']
         lines += [f'times: {self.times}'] * bool(self.times)
         lines += [f'tested: {self.tested}'] * (self.bounded and self.kind != 'fact')
@@ -199,19 +180,11 @@ class Claim:
     def html(self, more: str = '') -> str:
         """The result as HTML, with ``more`` of it (HTML too) at the end of the small print."""
         mark = f'{MARKS[self.verdict]} ' if self.verdict in MARKS else ''
-        first = self.sentence or self.readout
-        small = [f'measured {self.figure}' if self.sentence and self.figure else '', self.times,
-                 self.tested, self.evidence]
-        said = ' · '.join(html.escape(x) for x in small if x)
-        return (f'<div class="d2l-claim" id="{self.anchor}" style="border-left:.3rem solid '
+        said = ' · '.join(html.escape(x) for x in (self.times, self.tested, self.evidence) if x)
+        return (f'<div class="d2l-claim" id="{self.id}" style="border-left:.3rem solid '
                 f'{COLOURS[self.verdict]};padding:.3rem .8rem;margin:.3rem 0">'
-                f'<b>{mark}{html.escape(first)}</b><br>'
+                f'<b>{mark}{html.escape(self.readout)}</b><br>'
                 f'<small>{said} · <code>{self.id}</code>{more}</small></div>')
-
-    @property
-    def anchor(self) -> str:
-        """The id of its box on a page."""
-        return f'claim-{self.id}' if self.sentence else self.id
 
     @property
     def evidence(self) -> str:
@@ -299,7 +272,7 @@ def estimate(id: str, what: Callable[[], float] | Sequence[float], unit: str = '
     """
     if not callable(what) and len(what) < LIST:
         raise ValueError(f'estimate {id!r} got {len(what)} measurements: an interval needs {LIST}')
-    return _result(id, 'figure', what, unit, above, below, needs, {}, least=least)
+    return _result(id, 'estimate', what, unit, above, below, needs, {}, least=least)
 
 
 def count(id: str, number: float, unit: str = '', *, above: float | None = None,
@@ -331,56 +304,7 @@ def verify(id: str, so: Any, *, needs: str | Iterable[str] = ()) -> Claim:
     return _result(id, 'fact', so, '', None, None, needs, {})
 
 
-def claim(id: str, sentence: str, what: Any, *, above: float | None = None, below: float | None = None,
-          unit: str = '', needs: str | Iterable[str] = (), **how: Any) -> Claim:
-    """The older form of the four calls above, with the sentence in the cell.
-
-    Args:
-        id, above, below, needs: as for :func:`compare`; what is no fact has exactly one bound.
-        sentence: what the claim says.
-        what: a pair ``(slow, fast)`` of callables, compared by :func:`timing.ratio`, to which further
-            arguments go; a callable that measures a figure, or a list of at least seven measurements;
-            a number that no clock gave; or True or False, or a callable that returns it.
-        unit: of the figure or the count, as it reads behind the number.
-
-    Raises:
-        ValueError, timing.VariantError: as the four calls.
-    """
-    kind = _kind(what, unit)
-    bounded = above is not None or below is not None
-    if kind == 'call':
-        kind = 'figure' if bounded else 'fact'
-    if kind == 'fact' and bounded:
-        raise ValueError('a fact is so or not and takes no bound; a figure takes one')
-    if kind != 'fact' and not bounded:
-        raise ValueError('a claim needs one bound: above=… or below=…')
-    unit = unit or ('times as long' if kind == 'ratio' else '')
-    return _result(id, kind, what, unit, above, below, needs, how, sentence)
-
-
 # What they share ---------------------------------------------------------------------------------
-
-def _kind(what: Any, unit: str) -> str:
-    """Which of the four kinds ``what`` is; ``'call'`` for a callable, which shows when it is called."""
-    if isinstance(what, bool | np.bool_):
-        return 'fact'
-    if callable(what):
-        return 'call'
-    if isinstance(what, tuple) and len(what) == 2 and all(map(callable, what)):
-        return 'ratio'
-    if isinstance(what, Sequence | np.ndarray) and not isinstance(what, str):
-        if len(what) < timing.FEWEST:
-            raise ValueError(f'{len(what)} measurements make no interval: a figure needs at least '
-                             f'{timing.FEWEST}, in the order in which they were taken')
-        return 'figure'
-    if isinstance(what, int | float | np.number):
-        if CLOCKED.search(unit):
-            raise ValueError(f'one figure in {unit!r} has no interval: pass a callable that measures it '
-                             'anew, or a list of measurements, so that the claim can repeat it')
-        return 'count'
-    raise ValueError('a claim measures a pair of variants (slow, fast), a callable or a list for a '
-                     f'figure, a number for a count, or True or False for a fact; not {what!r}')
-
 
 def _check(id: str, about: tuple, above: float | None, below: float | None) -> None:
     """Raise ValueError for a malformed id, one that is taken, or a bound that is none."""
@@ -397,19 +321,17 @@ def _check(id: str, about: tuple, above: float | None, below: float | None) -> N
 
 
 def _result(id: str, kind: str, what: Any, unit: str, above: float | None, below: float | None,
-            needs: str | Iterable[str], how: dict, sentence: str = '',
-            least: float | None = None) -> Claim:
+            needs: str | Iterable[str], how: dict, least: float | None = None) -> Claim:
     """Measure, test, display and return a result of any kind."""
-    _check(id, (sentence,) if sentence else (kind, unit, *how.get('names', ())), above, below)
+    _check(id, (kind, unit, *how.get('names', ())), above, below)
     needed = conditions.named(needs)
-    if any(c.passing for c in needed) and not (kind == 'ratio' or callable(what)):
+    if any(c.transient for c in needed) and not (kind == 'ratio' or callable(what)):
         raise ValueError(f'{id!r} needs something that passes, so it must be measured while that '
                          'holds: pass variants, or a callable that measures it')
     began, wait = time.perf_counter(), how.setdefault('budget', budget())
-    base = {'id': id, 'kind': kind, 'unit': unit, 'above': above, 'below': below, 'sentence': sentence,
+    base = {'id': id, 'kind': kind, 'unit': unit, 'above': above, 'below': below,
             'needs': tuple(c.name for c in needed), 'names': how.get('names', ()),
-            'least': 1.0 if UP_OR_DOWN.search(unit) else least,
-            'most': 1.0 if SHARE.match(unit) and not (sentence and unit == '%') else None}
+            'least': least, 'most': 1.0 if unit == '%' else None}
 
     def done(verdict: str, **more: Any) -> Claim:
         _since[0] = conditions.taken()
@@ -418,7 +340,7 @@ def _result(id: str, kind: str, what: Any, unit: str, above: float | None, below
 
     if found := conditions.wait_for(needed, wait):
         c, reason = found
-        return done('not testable here', reason=reason, lacked=c.name, passing=c.passing, seconds=0.0)
+        return done('not testable here', reason=reason, lacked=c.name, transient=c.transient, seconds=0.0)
     if kind == 'fact':
         so = bool(what() if callable(what) else what)
         if callable(what) and bool(what()) != so:
@@ -437,7 +359,7 @@ def _result(id: str, kind: str, what: Any, unit: str, above: float | None, below
 
 def _measured(kind: str, what: Any, needed: list[conditions.Condition], above: float | None,
               below: float | None, how: dict) -> dict:
-    """The verdict on a ratio or a figure, with its numbers, as fields of a result."""
+    """The verdict on a ratio or an estimate, with its numbers, as fields of a result."""
     watched = {'above': above, 'below': below, 'watch': lambda: conditions.watch(needed)}
     # what comes as a list was measured before, after the last result
     repeated = kind == 'ratio' or callable(what)
@@ -446,29 +368,28 @@ def _measured(kind: str, what: Any, needed: list[conditions.Condition], above: f
     parts: dict[str, float] = {}
     if kind == 'ratio':
         f = timing.ratio(*what, **how, **watched)
-        if 'names' in how:
-            parts = dict(zip(how['names'], (f.slow, f.fast), strict=True))
+        parts = dict(zip(how['names'], (f.slow, f.fast), strict=True))
     elif callable(what):
         f = timing.repeat(what, **how, **watched)
     else:
         values = list(map(float, what))
         if not all(map(math.isfinite, values)):
             raise ValueError('one of the measurements is not a finite number')
-        f = timing.Figure(*timing.interval(values), len(values), windows=min(timing.WINDOWS, len(values)))
+        f = timing.Estimate(*timing.interval(values), len(values), windows=min(timing.WINDOWS, len(values)))
     took = others()
     disturbed = conditions.too_few_left(took, machine.cores())
     cores = (conditions.own_busy() - own) / (time.perf_counter() - began) if repeated else 0.0
-    passing = [c.name for c in needed if c.passing]
+    transient = [c.name for c in needed if c.transient]
     more = {'values': f.values, 'windows': f.windows, 'set_aside': f.set_aside, 'cores': round(cores, 2),
             'others': round(took, 2)}
     if not math.isfinite(f.low):
-        return {**more, 'verdict': 'not testable here', 'lacked': passing[0] if passing else NOISE,
-                'passing': True, 'reason': f'more than half of the time was disturbed: {f.reason}'}
+        return {**more, 'verdict': 'not testable here', 'lacked': transient[0] if transient else NOISE,
+                'transient': True, 'reason': f'more than half of the time was disturbed: {f.reason}'}
     more |= {'value': f.value, 'low': f.low, 'high': f.high, 'parts': parts}
     if above is None and below is None:
         return {**more, 'verdict': MEASURED}
     if side := timing.decided(f.low, f.high, above, below):
         return {**more, 'verdict': 'holds' if side > 0 else 'fails'}
-    return {**more, 'verdict': 'undecided', 'lacked': DISTURBED if disturbed else NOISE, 'passing': True,
+    return {**more, 'verdict': 'undecided', 'lacked': DISTURBED if disturbed else NOISE, 'transient': True,
             'reason': f'the interval is not clear of the bound after {f.values} measurements'
                       + f' ({disturbed})' * bool(disturbed)}

@@ -1,6 +1,6 @@
 """What a claim needs of a machine, by name, judged apart from what the claim measures.
 
-A condition is *permanent* (this machine has a C++ compiler or it has none) or *passing* (two cores
+A condition is *permanent* (this machine has a C++ compiler or it has none) or *transient* (two cores
 are free, or just now they are not). Permanent ones are asked once, before anything is measured.
 Passing ones are asked before, and watched while each window of samples is taken; a window during
 which one did not hold is set aside, whatever it showed. No condition is ever asked because a claim
@@ -22,7 +22,7 @@ from tested_results import machine
 Probe = Callable[[], str]
 FREE = 0.9           # of the cores that are asked for must have been ours, or idle
 LOOK = 0.2           # seconds to look whether they are
-WAIT = 0.5           # seconds between two questions whether a passing condition holds now
+WAIT = 0.5           # seconds between two questions whether a transient condition holds now
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Condition:
     watch: Callable[[], Probe] | None = None
 
     @property
-    def passing(self) -> bool:
+    def transient(self) -> bool:
         """Whether waiting may help."""
         return self.watch is not None
 
@@ -80,17 +80,17 @@ def named(needs: str | Iterable[str]) -> list[Condition]:
 
 
 def wait_for(needed: Iterable[Condition], seconds: float) -> tuple[Condition, str] | None:
-    """The first condition that does not hold, and why; passing ones are asked again for ``seconds``."""
-    permanent_first, end = sorted(needed, key=lambda c: c.passing), time.monotonic() + seconds
+    """The first condition that does not hold, and why; transient ones are asked again for ``seconds``."""
+    permanent_first, end = sorted(needed, key=lambda c: c.transient), time.monotonic() + seconds
     while found := next(((c, why) for c in permanent_first if (why := c.probe())), None):
-        if not found[0].passing or time.monotonic() >= end:
+        if not found[0].transient or time.monotonic() >= end:
             return found
         time.sleep(WAIT)
     return None
 
 
 def watch(needed: Iterable[Condition]) -> Callable[[], tuple[Condition, str] | None]:
-    """Begin to watch the passing conditions; what it returns ends the watch: the first that did not
+    """Begin to watch the transient conditions; what it returns ends the watch: the first that did not
     hold meanwhile, and why, or None."""
     begun = [(c, c.watch()) for c in needed if c.watch]
     # the list ends every watch, also those behind one that found something

@@ -1,7 +1,7 @@
 """Clocks, samples, and paired ratios with an interval. Knows no framework.
 
 Times are in seconds unless a name says otherwise. A *sample* is a loop of calls
-that lasts about ``sample`` seconds; what is compared is the time per call.
+that lasts about ``sample_seconds`` seconds; what is compared is the time per call.
 ``tests/instrument.py`` shows how often its intervals and verdicts are right.
 """
 
@@ -140,7 +140,7 @@ def show_figure(x: float) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Figure:
+class Estimate:
     """A figure that was measured repeatedly: its value, and an interval that covers it.
 
     ``values`` is how many measurements there were, in how many ``windows``; ``set_aside`` how many
@@ -174,14 +174,14 @@ class Figure:
     __repr__ = __str__
 
 
-class Time(Figure):
+class Time(Estimate):
     """Time per call or per operation, in seconds."""
 
     unit = 's'
 
 
 @dataclass(frozen=True, repr=False)
-class Ratio(Figure):
+class Ratio(Estimate):
     """``slow`` ÷ ``fast`` in time per call; ``slow`` and ``fast`` are medians in seconds."""
 
     unit = '×'
@@ -326,25 +326,25 @@ def _calibrate(variants: list[Callable[[], Any]], sync: Callable[[], Any] | None
     return _counts(times, sample)
 
 
-def _clock(clock: str, sample: float | None, sync: Any) -> tuple[Callable[[], float], float]:
+def _clock(clock: str, sample_seconds: float | None, sync: Any) -> tuple[Callable[[], float], float]:
     """The clock's function, and the length of a sample, for which it must be fine enough."""
     if clock not in CLOCKS:
         raise ValueError(f"clock must be one of {sorted(CLOCKS)}, not {clock!r}")
-    sample, now, steps = sample or (SYNC_SAMPLE if sync else SAMPLE), CLOCKS[clock], []
+    length, now, steps = sample_seconds or (SYNC_SAMPLE if sync else SAMPLE), CLOCKS[clock], []
     for _ in range(5):
         start = last = now()
         while last == start:
             last = now()
         steps.append(last - start)
-    if (step := min(steps)) * 100 > sample:
+    if (step := min(steps)) * 100 > length:
         raise ValueError(
             f'the {clock} clock moves in steps of {show_seconds(step)}: too coarse for samples of '
-            f"{show_seconds(sample)}. Use clock='wall' or sample={100 * step:.2g}.")
-    return now, sample
+            f"{show_seconds(length)}. Use clock='wall' or sample_seconds={100 * step:.2g}.")
+    return now, length
 
 
 def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, clock: str = 'wall',
-            budget: float = 0.5, sample: float | None = None) -> Time:
+            budget: float = 0.5, sample_seconds: float | None = None) -> Time:
     """Time per call of ``f``.
 
     Args:
@@ -353,7 +353,7 @@ def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, cloc
         clock: ``'wall'``, or ``'thread'``: CPU time of this thread alone, which busy
             neighbours do not disturb; only for work that runs in the calling thread.
         budget: seconds to spend.
-        sample: duration of one sample in seconds, unless a single call takes longer; 0.0005, or
+        sample_seconds: duration of one sample in seconds, unless a single call takes longer; 0.0005, or
             0.005 with ``sync``.
 
     Returns:
@@ -362,9 +362,9 @@ def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, cloc
     Raises:
         ValueError: there is no such clock, or it moves in too large steps for such samples.
     """
-    now, sample = _clock(clock, sample, sync)
+    now, length = _clock(clock, sample_seconds, sync)
     f()
-    calls = _calibrate([f], sync, now, sample)
+    calls = _calibrate([f], sync, now, length)
     times: list[float] = []
     began = time.perf_counter()
     with _no_gc():
@@ -381,7 +381,7 @@ def _interruptions() -> int:
     return 0
 
 
-def figure(times: list[float], pick: str = 'least') -> Time:
+def summarize(times: list[float], pick: str = 'least') -> Time:
     """The least or the median of times per operation, in the order in which they were taken.
 
     ``low`` and ``high`` are the lowest and the highest that a fifth of them gave; it takes one at least.
@@ -395,9 +395,9 @@ def figure(times: list[float], pick: str = 'least') -> Time:
     return Time(float(choose(times)), *_range(times, BLOCKS, choose), len(times))
 
 
-def sample(kernel: Callable[[int], Any], pick: str = 'least', *, budget: float = 0.1,
+def time_kernel(kernel: Callable[[int], Any], pick: str = 'least', *, budget: float = 0.1,
            length: float = 0.002, first: int = 64) -> Time:
-    """Time per operation of ``kernel(n)``, which does ``n`` operations: see :func:`figure`.
+    """Time per operation of ``kernel(n)``, which does ``n`` operations: see :func:`summarize`.
 
     Samples during which the system gave the core to somebody else are dropped. There are at least 15,
     then as many as fit into ``budget`` seconds, up to 200.
@@ -425,7 +425,7 @@ def sample(kernel: Callable[[int], Any], pick: str = 'least', *, budget: float =
                 clean.append(taken[-1])
             elif len(taken) >= 4 * CLEAN and time.perf_counter() > end:
                 break
-    return figure(clean if len(clean) >= BLOCKS else taken, pick)
+    return summarize(clean if len(clean) >= BLOCKS else taken, pick)
 
 
 def arrays(x: Any) -> list[np.ndarray]:
@@ -495,7 +495,7 @@ def _no_watch() -> Callable[[], None]:
 
 
 def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above: float | None,
-                   below: float | None, budget: float, watch: Callable) -> tuple[list, Figure]:
+                   below: float | None, budget: float, watch: Callable) -> tuple[list, Estimate]:
     """Take measurements in ten windows of time; in ten more, once, if these do not decide.
 
     A window lasts a tenth of :data:`SPAN` (or of the budget, if that is shorter), and holds one
@@ -524,7 +524,7 @@ def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above:
             value = float(np.median(values)) if values else math.nan
             whole = len(windows) == look
             low, high = between(medians, value) if whole else (-math.inf, math.inf)
-            figure = Figure(value, low, high, len(values), time.perf_counter() - start, aside, reason,
+            figure = Estimate(value, low, high, len(values), time.perf_counter() - start, aside, reason,
                             len(windows))
             if not whole or (above is None and below is None) or decided(low, high, above, below):
                 break
@@ -532,7 +532,7 @@ def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above:
 
 
 def repeat(f: Callable[[], float], *, above: float | None = None, below: float | None = None,
-           budget: float = 6.0, watch: Callable = _no_watch) -> Figure:
+           budget: float = 6.0, watch: Callable = _no_watch) -> Estimate:
     """Call ``f``, which measures something and returns it as a number, until the bound is decided.
 
     Args:
@@ -552,7 +552,7 @@ def repeat(f: Callable[[], float], *, above: float | None = None, below: float |
 
 def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | None = None,
           below: float | None = None, sync: Callable[[], Any] | None = None, clock: str = 'wall',
-          agree: bool = True, budget: float = 6.0, sample: float | None = None,
+          agree: bool = True, budget: float = 6.0, sample_seconds: float | None = None,
           watch: Callable = _no_watch, work: float | tuple[float, float] | None = None,
           names: tuple[str, str] = ('slow', 'fast')) -> Ratio:
     """How many times the time of ``fast`` a call of ``slow`` takes, as a paired ratio.
@@ -564,7 +564,7 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
     Args:
         slow, fast: called without arguments.
         above, below: the bound on the ratio; at most one of them.
-        sync, clock, sample: as for :func:`measure`.
+        sync, clock, sample_seconds: as for :func:`measure`.
         agree: require that both return the same numbers.
         budget: seconds for ten windows, if that is less than :data:`SPAN`; warm-up aside, and at
             least ten pairs all the same.
@@ -579,7 +579,7 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
             do its work.
         ValueError: see :func:`measure`.
     """
-    now, sample = _clock(clock, sample, sync)
+    now, length = _clock(clock, sample_seconds, sync)
     results = {}
     for name, f in zip(names, (slow, fast), strict=True):
         result = _call(f'the variant {name!r}', f)
@@ -591,7 +591,7 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
     elif agree:
         check_agreement(*results.values())
     del results
-    calls = _calibrate([slow, fast], sync, now, sample)
+    calls = _calibrate([slow, fast], sync, now, length)
     pairs, f = _until_decided(lambda: _round([slow, fast], calls, sync, now), lambda p: p[0] / p[1],
                               above, below, budget, watch)
     medians = np.median(pairs, axis=0).tolist() if pairs else [math.nan] * 2
