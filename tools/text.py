@@ -108,7 +108,8 @@ def _said() -> dict[str, str]:
         own = {c.id for c in calls(path)}
         for sentence in sentences(markdown(path)):
             for m in LINK.finditer(sentence):
-                rank = 2 * (not re.search(r'\d', m[1])) + (m[2] not in own)
+                asks, number = sentence.endswith('?'), re.search(r'(?<!\w)\d', m[1])
+                rank = 4 * asks + 2 * (not number) + (m[2] not in own)
                 if m[2] not in found or rank < found[m[2]][0]:
                     found[m[2]] = rank, sentence
     return {id: sentence for id, (_, sentence) in found.items()}
@@ -118,7 +119,7 @@ def sentence_of(id: str) -> str:
     """The sentence that quotes a result, with its links.
 
     The first with its number on the page that measures it; else with its number on another page; else
-    the first that links to it.
+    the first that links to it. A question comes last.
     """
     return _said().get(id, '')
 

@@ -121,5 +121,10 @@ def test_a_result_s_sentence_has_its_number_and_is_of_its_own_page(book):
     assert text.sentence_of('a-fact') == ''
 
 
+def test_a_question_is_the_last_sentence_to_be_taken(book):
+    book[0].write_text('# One\n\nIs [it 3×](#a-e)? It is [so](#a-e). Is [it](#a-b)?')
+    assert text.sentence_of('a-e') == 'It is [so](#a-e).'
+
+
 def test_every_result_of_the_book_has_a_sentence():
     assert not [c.id for p in text.pages() for c in text.calls(p) if not text.sentence_of(c.id)]
