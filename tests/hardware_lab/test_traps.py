@@ -131,14 +131,14 @@ def test_trap_the_bodies_of_a_branch_are_not_merged():
 
 def test_trap_the_mutex_waits_for_a_first_thread(monkeypatch):
     order = []
-    monkeypatch.setattr(core, 'sample', lambda *_, **__: order.append('sample'))
+    monkeypatch.setattr(core, 'time_kernel', lambda *_, **__: order.append('timed'))
     monkeypatch.setattr(threading.Thread, 'start', lambda self: order.append('started'))
     monkeypatch.setattr(threading.Thread, 'join', lambda self: order.append('ended'))
     try:
         core.mutex()
     except NotHere as e:
         pytest.skip(str(e))
-    assert order == ['started', 'ended', 'sample']
+    assert order == ['started', 'ended', 'timed']
 
 
 def test_trap_a_ring_across_lines_has_memory_of_its_own():
@@ -152,7 +152,7 @@ def test_trap_a_ring_across_lines_has_memory_of_its_own():
 def picks(monkeypatch, module):
     """The way in which figures are chosen from the samples, recorded instead of measured."""
     found = []
-    monkeypatch.setattr(module, 'sample',
+    monkeypatch.setattr(module, 'time_kernel',
                         lambda kernel, pick='least', **_: found.append(pick) or exact(1.0))
     return found
 
@@ -208,10 +208,10 @@ def test_no_kernel_switches_denormal_numbers_off():
         import numpy as np
         from hardware_lab import core, kernels, memory
         before, seen = alone(), []
-        real = core.sample
-        core.sample = lambda *a, **k: seen.append(alone()) or real(*a, **k)
+        real = core.time_kernel
+        core.time_kernel = lambda *a, **k: seen.append(alone()) or real(*a, **k)
         core.mutex(0.01)
-        core.sample = real
+        core.time_kernel = real
         print('mutex', before, *seen)
         for measure in core.clock, core.arithmetic, core.peaks, core.mispredict:
             measure(0.01)
