@@ -71,7 +71,7 @@ def by_kind(entries: list[Entry]) -> str:
     """How many results there are of each kind."""
     counts = Counter(e.claim.kind for e in entries if e.claim.bounded)
     return (f'Of the {sum(counts.values())} tested statements, {counts["ratio"]} compare two times and '
-            f'{counts["figure"]} rest on another repeated measurement, each with an interval; '
+            f'{counts["estimate"]} rest on another repeated measurement, each with an interval; '
             f'{counts["count"]} are counts and {counts["fact"]} facts, which need none. '
             '[How results are tested](../start/verdicts.md) says how often a result is wrong.')
 

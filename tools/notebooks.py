@@ -8,6 +8,7 @@ import ast
 import copy
 import hashlib
 import json
+import logging
 import os
 import platform
 import re
@@ -183,6 +184,7 @@ def execute(path: Path, label: str = '', folder: Path | None = None) -> nbformat
         # nbclient turns Ctrl-C into a kernel that is gone; this is where it notes the signal.
         stopped = getattr(e, 'ename', '') == 'KeyboardInterrupt'
         if stopped or hasattr(client, '_async_cleanup_kernel_future'):
+            logging.getLogger('asyncio').disabled = True    # it would tell of the client's loose ends
             raise KeyboardInterrupt from None
         if not isinstance(e, CellExecutionError | DeadKernelError | CellTimeoutError):
             raise

@@ -90,7 +90,8 @@ def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: d
     """Put the shown run's numbers into the links that quote results, with a mark and a card.
 
     Args:
-        said: for each result the page that quotes it first; those of this text are added.
+        said: for each result the page that measures it if it quotes it, else the first that does; those
+            of this text are added.
         machines: the ledgers of other machines.
         asked: for results that the book asks to guess, the address of the question from the root.
         kept: the results of the stored run, whose number stands where this run has none.
@@ -105,8 +106,10 @@ def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: d
         e = entries[id]
         old = kept.get(id)
         number = old.machine if old and old.value is not None and e.claim.value is None else ''
-        anchor = '' if id in said else f'said-{id}'
-        said.setdefault(id, page)
+        here = id not in said or e.page == page != said[id]
+        anchor = f'said-{id}' if here else ''
+        if here:
+            said[id] = page
         with contextlib.suppress(quoting.Misfit):       # a test names it; the page shows the source's
             words = quoting.rendered(words, e.claim, part)
         return cards.link(words, e.claim, e.link(page), e.stored, machines, f'{up}{ledger_page.HERE}.html',
@@ -175,8 +178,8 @@ def guesses(rows: list[str]) -> str:
 
 
 def counted(entries: list[ledger_page.Entry]) -> str:
-    """The ledger in one line, for the first page: how many claims have each verdict, and where."""
-    counts = Counter(e.claim.verdict for e in entries)
+    """The ledger in one line, for the first page: how many tested statements have each verdict, and where."""
+    counts = Counter(e.claim.verdict for e in entries if e.claim.bounded)
     badges = ' '.join(f'<span class="d2l-badge {ledger_page.css(v)}">{mark} {counts[v]} '
                       f'{v.removesuffix("s")}</span>' for v, mark in ledger_page.MARKS.items())
     return f'{badges} on {ledger_page.machines(entries)}.'

@@ -78,6 +78,18 @@ FACT = Claim('a-o', 'fact', 'fails', where=HERE, machine='m')
 ENTRIES = {c.id: ledger_page.Entry(c, 'chapters/a/page', True) for c in (NUMBER, TIMES, FACT)}
 
 
+def test_the_first_page_and_the_ledger_count_the_same_statements():
+    rate = Claim('a-r', 'estimate', 'not testable here', 'GB/s', where=HERE, machine='m')
+    slope = Claim('a-s', 'estimate', 'holds', '×', above=2.0, value=3.0, low=2.5, high=3.5, where=HERE, machine='m')
+    entries = [*ENTRIES.values(), *(ledger_page.Entry(c, 'chapters/a/page', True) for c in (rate, slope))]
+    text = bs4.BeautifulSoup(pages.counted(entries), 'html.parser').get_text()
+    assert text.startswith('✓ 3 hold ✗ 1 fail ? 0 undecided – 0 not testable here')
+    assert ledger_page.line(entries, 0).startswith(
+        'ledger: 4 tested statements: 3 hold, 1 fail, 0 undecided, 0 not testable here')
+    assert ledger_page.by_kind(entries).startswith(
+        'Of the 4 tested statements, 1 compare two times and 1 rest on another repeated measurement')
+
+
 def quoted(source, page='chapters/b/other', said=None, asked=None, machines=()):
     """A text as a page shows it, as a tree."""
     said = {} if said is None else said
@@ -137,6 +149,13 @@ def test_the_first_link_of_the_book_is_where_the_box_leads_back_to():
     made = quoted('[15 graphs](#a-n), [6×](#a-b), [6×](#a-b)', said=said)
     assert [a.get('id') for a in made('a')] == [None, 'said-a-b', None]
     assert said == {'a-n': 'chapters/first/page', 'a-b': 'chapters/b/other'}
+
+
+def test_the_page_that_measures_a_result_leads_back_to_its_own_text():
+    said = {'a-n': 'chapters/first/page'}
+    made = quoted('[15 graphs](#a-n), [15 graphs](#a-n)', page='chapters/a/page', said=said)
+    assert [a.get('id') for a in made('a')] == ['said-a-n', None]
+    assert said == {'a-n': 'chapters/a/page'}
 
 
 def test_a_link_to_a_result_that_is_to_be_guessed_knows_the_question():

@@ -22,8 +22,9 @@ def neighbours(n: int) -> Iterator[list[subprocess.Popen]]:
     group: list[subprocess.Popen] = []
     try:
         for _ in range(n):
+            # in a session of its own, Ctrl-C reaches only this process, which then ends it
             group.append(subprocess.Popen([sys.executable, '-S', '-c', BUSY], stdin=subprocess.PIPE,
-                                          stdout=subprocess.PIPE))
+                                          stdout=subprocess.PIPE, start_new_session=True))
         for p in group:
             p.stdout.read(2)        # it has begun
         yield group
