@@ -10,7 +10,6 @@ help:
 	@echo "               TOPIC=asynchrony measures that topic alone"
 	@echo "make check     style, rules and the quick unit tests: an answer in a minute or two"
 	@echo "make test      unit tests, rules for notebooks, every notebook re-run and compared"
-	@echo "make profile   the slowest cells and tests of the last make test"
 	@echo "make lab       open the chapters in JupyterLab; ARGS='--port 9999 --no-browser' are options of it"
 	@echo "make exercises write notebooks to solve the exercises in, with a check of each answer"
 	@echo "make refresh   re-run notebooks and store their outputs; NB=path for one,"
@@ -24,7 +23,6 @@ help:
 	@echo "make clean     remove what was built (_build); ENV=1 removes .venv too"
 book: ; @$(FRONT) book $(TOPIC)
 check: ; @$(FRONT) check
-profile: ; @$(FRONT) profile
 test: ; @$(FRONT) test
 lab: ; @$(FRONT) lab $(ARGS)
 exercises: ; @$(FRONT) exercises
@@ -34,4 +32,4 @@ repeat: ; @$(FRONT) repeat $(or $(N),1)
 mutants: ; @$(FRONT) mutants $(NB)
 env student epub pdf: ; @$(FRONT) $@
 clean: ; @$(FRONT) clean $(if $(ENV),--env)
-.PHONY: help book check test profile lab exercises refresh ledger repeat mutants env student epub pdf clean
+.PHONY: help book check test lab exercises refresh ledger repeat mutants env student epub pdf clean

@@ -94,11 +94,8 @@ def _downloaded(name: str, folder: Path) -> bytes:
     return content
 
 
-def fashion_mnist(folder: Path | None = None) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Fashion-MNIST, downloaded once (31 MB).
-
-    Args:
-        folder: where the files are kept; by default ``d2l_local`` in the user's cache folder.
+def fashion_mnist() -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Fashion-MNIST, downloaded once (31 MB) into the folder ``d2l_local`` of the user's cache.
 
     Returns:
         ``(images, labels)`` for training (60,000 examples) and for testing (10,000): images
@@ -109,7 +106,7 @@ def fashion_mnist(folder: Path | None = None) -> tuple[tuple[np.ndarray, np.ndar
 
     Source: https://github.com/zalandoresearch/fashion-mnist
     """
-    folder = folder or Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache', 'd2l_local')
+    folder = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache', 'd2l_local')
 
     def numbers(name: str, header: int) -> np.ndarray:
         return np.frombuffer(gzip.decompress(_downloaded(name, folder)), np.uint8, offset=header)
@@ -118,17 +115,15 @@ def fashion_mnist(folder: Path | None = None) -> tuple[tuple[np.ndarray, np.ndar
                  for part in ('train', 't10k'))
 
 
-def resize(images: np.ndarray, size: int | None = None) -> np.ndarray:
+def resize(images: np.ndarray, size: int) -> np.ndarray:
     """Images as float32 in [0, 1], scaled to ``size`` pixels a side by linear interpolation.
 
     Args:
-        images: of shape ``(n, 1, side, side)``, either uint8 or in [0, 1] already.
-        size: None leaves them as large as they are.
+        images: uint8, of shape ``(n, 1, side, side)``.
     """
     side, pixels = images.shape[-1], images.astype('float32')
-    if images.dtype == np.uint8:
-        pixels /= 255
-    if size in (None, side):
+    pixels /= 255       # in place: Fashion-MNIST is large
+    if size == side:
         return pixels
     centres = (np.arange(size) + 0.5) * side / size - 0.5     # in pixels of the original
     weights = np.stack([np.interp(centres, np.arange(side), row) for row in np.eye(side)], axis=1)
@@ -200,12 +195,6 @@ def load_arrays(size: int = 28) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
         return digits(size)
     parts = stand_in() if name == 'stand_in' else fashion_mnist()
     return tuple((resize(images, size), labels) for images, labels in parts)
-
-
-def batch(examples: Sequence[tuple], size: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Examples ``(image, label)`` as one array of images, see :func:`resize`, and one of labels."""
-    images, labels = zip(*examples, strict=True)
-    return resize(np.stack(images), size), np.array(labels)
 
 
 def shares(n: int, labels: int, devices: Sequence, even: bool = True) -> list[tuple[slice, Any]]:

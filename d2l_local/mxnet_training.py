@@ -8,14 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import mxnet as mx
-from mxnet import np
 from mxnet.gluon import nn
 from mxnet.gluon.data import ArrayDataset, DataLoader
 
 from d2l_local import data
 from tested_results.timing import Accumulator
-
-Iterators = tuple[DataLoader, DataLoader]
 
 
 def split_batch(X: Any, y: Any, devices: Sequence[mx.Context], even: bool = True) -> tuple[list, list]:
@@ -75,22 +72,14 @@ def evaluate_accuracy_gpus(net: Callable, data_iter: Iterable,
     return right[0] / right[1]
 
 
-def _iterators(parts: tuple, batch_size: int, resize: int | None = None) -> Iterators:
-    """Iterators over ``(images, labels)`` for training (shuffled) and for testing."""
-    def batch(examples: list) -> list:
-        return [np.array(z, dtype=z.dtype) for z in data.batch(examples, resize)]
-    train, test = (ArrayDataset(*part) for part in parts)
-    return (DataLoader(train, batch_size, shuffle=True, batchify_fn=batch),
-            DataLoader(test, batch_size, batchify_fn=batch))
-
-
-def load_data(batch_size: int, size: int = 28) -> Iterators:
+def load_data(batch_size: int, size: int = 28) -> tuple[DataLoader, DataLoader]:
     """Iterators over the digits for training (shuffled) and testing, or over Fashion-MNIST where the
     environment has ``D2L_DATA=fashion_mnist``.
 
     Batches are float32 in [0, 1] of shape ``(n, 1, size, size)``, and int32 labels.
     """
-    return _iterators(data.load_arrays(size), batch_size)
+    train, test = (ArrayDataset(*part) for part in data.load_arrays(size))
+    return DataLoader(train, batch_size, shuffle=True), DataLoader(test, batch_size)
 
 
 class Residual(nn.HybridBlock):

@@ -209,8 +209,7 @@ def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
     return axes
 
 
-def plot_trace(events: Sequence[Event], title: str | None = None, marked: str = 'operators',
-               figsize: tuple[float, float] = (8, 1.9)):
+def plot_trace(events: Sequence[Event], title: str | None = None, marked: str = 'operators'):
     """Draw a trace: the phases in a row, with a colour for each, and a row for each other lane.
 
     Nothing is drawn around a bar, so that white between two of them is time in which nothing ran.
@@ -229,7 +228,7 @@ def plot_trace(events: Sequence[Event], title: str | None = None, marked: str = 
                    key=lambda lane: (lane != 'phases', lane == 'GPU'))
     names = list(dict.fromkeys(e.name for e in events if e.lane == 'phases'))
     colours = dict(zip(names, itertools.cycle(COLOURS[1:]), strict=False))
-    _, axes = plt.subplots(figsize=(figsize[0], figsize[1] + 0.45 * (len(lanes) - 2)))
+    _, axes = plt.subplots(figsize=(8, 1.9 + 0.45 * (len(lanes) - 2)))
     for e in events:
         axes.broken_barh([(1e3 * (e.start - zero), 1e3 * (e.end - e.start))],
                          (lanes.index(e.lane) - 0.36, 0.72), linewidth=0,

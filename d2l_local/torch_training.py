@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from d2l_local import data
 from tested_results.timing import Accumulator
-
-Iterators = tuple[DataLoader, DataLoader]
 
 
 def kept(forward: Callable[[], object], there: Iterable[torch.Tensor] = ()) -> int:
@@ -87,23 +85,15 @@ def evaluate_accuracy_gpu(net: Callable, data_iter: Iterable,
     return right[0] / right[1]
 
 
-def _iterators(parts: tuple, batch_size: int, resize: int | None = None) -> Iterators:
-    """Iterators over ``(images, labels)`` for training (shuffled) and for testing."""
-    def batch(examples: list) -> tuple[torch.Tensor, torch.Tensor]:
-        images, labels = map(torch.from_numpy, data.batch(examples, resize))
-        return images, labels.long()       # as cross_entropy wants them
-    train, test = (list(zip(*part, strict=True)) for part in parts)
-    return (DataLoader(train, batch_size, shuffle=True, collate_fn=batch),
-            DataLoader(test, batch_size, collate_fn=batch))
-
-
-def load_data(batch_size: int, size: int = 28) -> Iterators:
+def load_data(batch_size: int, size: int = 28) -> tuple[DataLoader, DataLoader]:
     """Iterators over the digits for training (shuffled) and testing, or over Fashion-MNIST where the
     environment has ``D2L_DATA=fashion_mnist``.
 
     Batches are float32 in [0, 1] of shape ``(n, 1, size, size)``, and int64 labels.
     """
-    return _iterators(data.load_arrays(size), batch_size)
+    train, test = (TensorDataset(torch.from_numpy(X), torch.from_numpy(y).long())
+                   for X, y in data.load_arrays(size))
+    return DataLoader(train, batch_size, shuffle=True), DataLoader(test, batch_size)
 
 
 class Residual(nn.Module):

@@ -1,14 +1,13 @@
 """How good an instrument ``tested_results.timing`` is: a benchmark, not a test.
 
-    python tests/instrument.py [--trials 100] [--only abg] [--quiet]
+    python -m tests.instrument [--trials 100] [--only abg] [--quiet]
 
 Every figure of the book comes out of :func:`timing.ratio` and :func:`timing.measure`. Here they
 measure what is known beforehand: busy loops whose times stand in a known ratio, quiet and beside
 two busy processes; two variants that are the same; operations that other tools time as well; and,
 on a clock of our own that runs as fast as it can, samples that depend on each other and machines
-that change their speed, where the rule that the book had before stands beside the one it has. The
-sections with real work measure for a tenth of the book's span, but for (g), which asks how often the
-book's own span is enough.
+that change their speed. The sections with real work measure for a tenth of the book's span, but for
+(g), which asks how often the book's own span is enough.
 The quick part of it runs as tests in ``test_timing.py``.
 """
 
@@ -85,11 +84,11 @@ class Row:
     results: list[timing.Ratio] = field(default_factory=list)
     seconds: float = 0.0
 
-    def trial(self, units: int, **how) -> 'Row':
+    def trial(self, units: int, clock: str = 'wall') -> 'Row':
         """Measure once more."""
         slow, fast = busy(round(units * self.truth)), busy(units)
         start = time.perf_counter()
-        self.results.append(timing.ratio(slow, fast, above=self.above, **how))
+        self.results.append(timing.ratio(slow, fast, above=self.above, clock=clock))
         self.seconds += time.perf_counter() - start
         return self
 
@@ -128,7 +127,7 @@ def conditions() -> Iterator[tuple[str, str, int]]:
         yield clock, name, n
 
 
-def known_ratios(units: int, trials: int, how: dict) -> bool:
+def known_ratios(units: int, trials: int) -> bool:
     """Section (a): coverage and verdicts for known ratios."""
     lines, met = [], True
     for clock, condition, n in conditions():
@@ -137,7 +136,7 @@ def known_ratios(units: int, trials: int, how: dict) -> bool:
             for i in range(trials):
                 progress(f'(a) known ratios, {clock} clock, {condition}: {i}/{trials}')
                 for row in rows:
-                    row.trial(units, clock=clock, **how)
+                    row.trial(units, clock=clock)
         for row, (*_, room) in zip(rows, ROWS, strict=True):
             v = row.verdicts()
             wrong = trials - v[row.right] - v['undecided']
@@ -153,7 +152,7 @@ def known_ratios(units: int, trials: int, how: dict) -> bool:
     return met
 
 
-def false_positives(units: int, trials: int, how: dict) -> bool:
+def false_positives(units: int, trials: int) -> bool:
     """Section (b): the same function twice is never called faster."""
     f, lines, met = busy(units), [], True
     for clock, condition, n in conditions():
@@ -161,7 +160,7 @@ def false_positives(units: int, trials: int, how: dict) -> bool:
         with neighbours(n):
             for i in range(trials):
                 progress(f'(b) identical variants, {clock} clock, {condition}: {i}/{trials}')
-                row.results.append(timing.ratio(f, f, above=1.1, clock=clock, **how))
+                row.results.append(timing.ratio(f, f, above=1.1, clock=clock))
         v = row.verdicts()
         met = met and not v['holds']
         lines.append([clock, condition, v['holds'], v['fails'], v['undecided'],
@@ -206,36 +205,9 @@ def simulate(values: Iterator[float], step: float, above: float | None = None,
         timing.time = real
 
 
-def former(values: np.ndarray, step: float, above: float) -> timing.Estimate:
-    """What the rule that the book had before would find in measurements that take ``step`` seconds each.
-
-    The interval goes from the least to the greatest median of ten stretches, and at least 5% to each
-    side; with fewer than fifty values it is widened by the correlation r of neighbouring ones. It must
-    lie clear of the bound, without a margin, at the look after 4 s or at the one after 6 s.
-    """
-    for seconds in (4.0, 6.4):          # 6 s, and the last stretch of 0.6 s to its end
-        x = values[:max(timing.FEWEST, round(seconds / step))]
-        value = float(np.median(x))
-        medians = [float(np.median(p)) for p in np.array_split(x, min(10, len(x)))]
-        low, high = min(*medians, value), max(*medians, value)
-        if len(x) < 50 and (d := x - x.mean()).any():
-            r = float((d[1:] * d[:-1]).sum() / (d * d).sum())
-            r = min(max(r + (1 + 3 * r) / len(x), 0.0), 0.9)
-            wider = math.sqrt((1 + r) / (1 - r))
-            low, high = value * (low / value) ** wider, value * (high / value) ** wider
-        low, high = min(low, 0.95 * value), max(high, 1.05 * value)
-        if timing.bound_side(low, high, above, None):
-            break
-    return timing.Estimate(value, low, high, len(x), seconds)
-
-
-RULES = ('this rule', 'the former rule')
-
-
-def simulated(kind: str, parameter: float, step: float, trials: int, seed: int = 0
-              ) -> dict[str, dict[str, float]]:
-    """What each rule finds in the same samples: shares of trials that held, that failed, and whose
-    interval covered the truth, and the interval's median width as a share of the truth.
+def simulated(kind: str, parameter: float, step: float, trials: int) -> dict[str, float]:
+    """What is found in such samples: shares of trials that held, that failed, and whose interval covered
+    the truth, and the interval's median width as a share of the truth.
 
     Args:
         kind: ``'correlated'``: the bound is exactly the truth, both verdicts are wrong;
@@ -243,7 +215,7 @@ def simulated(kind: str, parameter: float, step: float, trials: int, seed: int =
         parameter: the correlation of neighbours, or the mean stay at the higher ratio in seconds.
         step: seconds that a pair takes.
     """
-    rng, n = np.random.default_rng(seed), math.ceil(2.2 * timing.SPAN / step) + 2 * timing.WINDOWS
+    rng, n = np.random.default_rng(0), math.ceil(2.2 * timing.SPAN / step) + 2 * timing.WINDOWS
     share = {'third': 1 / 3, 'two thirds': 2 / 3}.get(kind)
     draw = (functools.partial(correlated, rng, n, parameter) if share is None else
             functools.partial(two_speeds, rng, n, step, parameter, share))
@@ -251,44 +223,35 @@ def simulated(kind: str, parameter: float, step: float, trials: int, seed: int =
         np.concatenate([math.log(1.6) * np.ones(round(3e5 * share)), np.zeros(round(3e5 * (1 - share)))])
         + 0.05 * rng.normal(size=300_000))))
     above = 1.0 if share is None else 1.2
-    found: dict[str, list[tuple[int, timing.Estimate]]] = {rule: [] for rule in RULES}
-    for _ in range(trials):
-        values = np.exp(draw())
-        now, before = simulate(iter(values), step, above), former(values, step, above)
-        found[RULES[0]].append((timing.decided(now.low, now.high, above, None), now))
-        found[RULES[1]].append((timing.bound_side(before.low, before.high, above, None), before))
-    return {rule: {'holds': sum(side > 0 for side, _ in mine) / trials,
-                   'fails': sum(side < 0 for side, _ in mine) / trials,
-                   'covers': sum(f.low <= truth <= f.high for _, f in mine) / trials,
-                   'width': statistics.median((f.high - f.low) / truth for _, f in mine)}
-            for rule, mine in found.items()}
+    found = [simulate(iter(np.exp(draw())), step, above) for _ in range(trials)]
+    sides = [timing.decided(f.low, f.high, above, None) for f in found]
+    return {'holds': sides.count(1) / trials, 'fails': sides.count(-1) / trials,
+            'covers': sum(f.low <= truth <= f.high for f in found) / trials,
+            'width': statistics.median((f.high - f.low) / truth for f in found)}
 
 
 def dependent(trials: int) -> bool:
-    """Section (f): wrong verdicts and coverage where samples depend on each other, by either rule."""
+    """Section (f): wrong verdicts and coverage where samples depend on each other."""
     lines, met = [], True
     rows = [('correlated', rho, step) for rho in (0, 0.2, 0.5, 0.8) for step in (0.002, 0.02, 0.2)]
     rows += [('correlated', 0.8, 0.4)]
     rows += [(kind, stay, 0.01) for kind in ('third', 'two thirds') for stay in (0.05, 0.2, 1, 5)]
     for kind, parameter, step in rows:
         progress(f'(f) {kind} {parameter}, a pair in {step} s')
-        by_rule = simulated(kind, parameter, step, trials)
+        found = simulated(kind, parameter, step, trials)
         wrong = {'third': ['holds'], 'two thirds': ['fails']}.get(kind, ['holds', 'fails'])
-        found = by_rule[RULES[0]]
         good = all(found[w] <= 0.02 for w in wrong) and found['covers'] >= 0.97
         asked = parameter != 5 and step < 0.4    # what lasts for seconds, no run of a few seconds sees
         met = met and (good or not asked)
-        lines.append([kind, parameter, f'{step:g}', ' and '.join(wrong)]
-                     + [f'{x:.1%}' for rule in RULES for x in by_rule[rule].values()]
-                     + ['yes' if good else '**no**' if asked else 'not asked'])
-    columns = [f'{rule}: {what}' if what == 'holds' else what
-               for rule in RULES for what in ('holds', 'fails', 'covers', 'width')]
-    table('samples | correlation, or mean stay in s | s per pair | wrong would be | '
-          + ' | '.join(columns) + ' | met by this rule', lines)
+        lines.append([kind, parameter, f'{step:g}', ' and '.join(wrong),
+                      *(f'{x:.1%}' for x in found.values()),
+                      'yes' if good else '**no**' if asked else 'not asked'])
+    table('samples | correlation, or mean stay in s | s per pair | wrong would be | holds | fails | '
+          'covers | width | met', lines)
     return met
 
 
-def power(units: int, trials: int, how: dict) -> bool:
+def power(units: int, trials: int) -> bool:
     """Section (g): a true ratio of 1.3 times the bound, by the book's own span."""
     lines, met = [], True
     for clock, condition, n in conditions():
@@ -296,7 +259,7 @@ def power(units: int, trials: int, how: dict) -> bool:
         with neighbours(n):
             for i in range(trials):
                 progress(f'(g) power, {clock} clock, {condition}: {i}/{trials}')
-                row.trial(units, clock=clock, **how)
+                row.trial(units, clock=clock)
         v = row.verdicts()
         good = v['holds'] >= 0.95 * trials or n > 0
         met = met and good and not v['fails']
@@ -307,7 +270,7 @@ def power(units: int, trials: int, how: dict) -> bool:
     return met
 
 
-def long_calls(units: int, trials: int, how: dict) -> None:
+def long_calls(units: int, trials: int) -> None:
     """Section (e): calls that no sample can keep shorter than a slice of the scheduler's time."""
     lines = []
     for condition, n in NEIGHBOURS.items():
@@ -315,7 +278,7 @@ def long_calls(units: int, trials: int, how: dict) -> None:
         with neighbours(n):
             for i in range(trials):
                 progress(f'(e) long calls, wall clock, {condition}: {i}/{trials}')
-                row.trial(LONG * units, **how)
+                row.trial(LONG * units)
         v = row.verdicts()
         lines.append([condition, trials, row.covered(), v['holds'], v['undecided'], v['fails'],
                       f'{row.width():.1%}', f'{row.seconds / trials:.1f}'])
@@ -389,13 +352,11 @@ def main() -> None:
     """Print the tables; exit with 1 if a requirement is not met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--trials', type=int, default=100)
-    parser.add_argument('--sample', type=float, help="seconds of one sample (default: timing's)")
     parser.add_argument('--only', default='abcdefg', help='sections to run, of abcdefg')
     parser.add_argument('--quiet', action='store_true', help='nothing beside busy processes')
     args = parser.parse_args()
     if args.quiet:
         NEIGHBOURS.pop('beside 2')
-    how = {'sample': args.sample} if args.sample else {}
     # so that a kill ends the neighbours too
     signal.signal(signal.SIGTERM, lambda *_: sys.exit('terminated'))
     began, load = time.perf_counter(), os.getloadavg()[0]
@@ -404,7 +365,7 @@ def main() -> None:
     empty = timing.measure(busy(0), clock='thread').value
     none, *found = least(*(busy(round(units * r)) for r in (0, 1, 1, 1.1, 2, 10)))
     print(f'{machine.describe()}; load {load:.1f} at the start\n')
-    print(json.dumps({'trials': args.trials, 'span in s': SPAN, **how}))
+    print(json.dumps({'trials': args.trials, 'span in s': SPAN}))
     print(f'Fast variant: {units} pieces of work, {timing.show_seconds(call)} a call. The truth is the '
           f'ratio of the pieces;\na call costs {timing.show_seconds(empty)} besides, which lowers the '
           f'true ratio by {empty / call:.2%} at most.')
@@ -413,20 +374,20 @@ def main() -> None:
     met = {}
     timing.SPAN = SPAN
     if 'a' in args.only:
-        met['a'] = known_ratios(units, args.trials, how)
+        met['a'] = known_ratios(units, args.trials)
     if 'b' in args.only:
-        met['b'] = false_positives(units, args.trials, how)
+        met['b'] = false_positives(units, args.trials)
     if 'c' in args.only:
         met['c'] = agreement(7)
     if 'd' in args.only:
         overhead()
     if 'e' in args.only:
-        long_calls(units, max(1, args.trials // 20), how)
+        long_calls(units, max(1, args.trials // 20))
     timing.SPAN = 10 * SPAN
     if 'f' in args.only:
         met['f'] = dependent(10 * args.trials)
     if 'g' in args.only:
-        met['g'] = power(units, max(1, args.trials // 5), how)
+        met['g'] = power(units, max(1, args.trials // 5))
     print(f'met: {met}; {time.perf_counter() - began:.0f} s; load {os.getloadavg()[0]:.1f} at the end')
     sys.exit(not all(met.values()))
 

@@ -1,23 +1,16 @@
 """Whether processes are there."""
 
-import os
-import sys
 import time
-from pathlib import Path
+
+import psutil
 
 
 def alive(pid):
     """Whether a process runs; one that has ended and was not waited for does not."""
     try:
-        return Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] not in 'ZX'
-    except (FileNotFoundError, ProcessLookupError):
-        if sys.platform == 'linux':
-            return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
         return False
-    return True
 
 
 def gone(pids, seconds=60.0):

@@ -164,7 +164,6 @@ COMMANDS = {
     'book': ['-m', 'tools.book'],
     'check': ['-m', 'tools.suite', 'quick'],
     'test': ['-m', 'tools.suite'],
-    'profile': ['-m', 'tools.suite', 'profile'],
     'lab': ['-m', 'jupyterlab', '--notebook-dir', '.', '--LabApp.default_url=/lab/tree/chapters',
             "--ServerApp.extra_static_paths=['_build']"],      # the pages, under /static/html/
     'exercises': ['-m', 'tools.stubs'],

@@ -141,9 +141,9 @@ def load(path: Path, ids: Iterable[str] | None = None) -> Ledger:
     return Ledger(path.stem, data['machine'], data['claims'])
 
 
-def all_ledgers(ids: Iterable[str] | None = None) -> list[Ledger]:
+def all_ledgers() -> list[Ledger]:
     """The ledgers of the repository, in the order of their names."""
-    return [load(p, ids) for p in sorted(FOLDER.glob('*.json'))]
+    return [load(p) for p in sorted(FOLDER.glob('*.json'))]
 
 
 def book_ids() -> list[str]:

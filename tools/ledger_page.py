@@ -35,9 +35,9 @@ class Entry:
         return f'{"" if source == self.page else up + self.page + ".html"}#{self.claim.id}'
 
 
-def page_name(path: Path, root: Path = ROOT) -> str:
+def page_name(path: Path) -> str:
     """A page's path without a suffix, from the root."""
-    return path.relative_to(root).with_suffix('').as_posix()
+    return path.relative_to(ROOT).with_suffix('').as_posix()
 
 
 def collect(nb: nbformat.NotebookNode, page: str, stored: bool) -> list[Entry]:

@@ -396,12 +396,12 @@ def table(figure: Figure) -> tuple[list[str], list[list[str]]]:
         [shown(v[over.name], over), *(show(v[o.name], o.unit) for o in figure.outputs)] for v in rows]
 
 
-def note(begin: Start, found: Measurements, up: str) -> str:
+def note(begin: Start, found: Measurements) -> str:
     """Where the start comes from, as HTML."""
     pages = sorted(begin.pages)
     said = [] if begin.names or begin.points else ['It starts from an example.']
     if pages:
-        links = ', '.join(f'<a href="{up}{p}.html">{p.rsplit("/")[-1]}</a>' for p in pages)
+        links = ', '.join(f'<a href="../../{p}.html">{p.rsplit("/")[-1]}</a>' for p in pages)
         machines = ' and '.join(dict.fromkeys(
             found.machine[p] for p in pages if p in found.machine))
         run = 'a stored run' if begin.pages & found.stored else 'this run'
@@ -411,12 +411,8 @@ def note(begin: Start, found: Measurements, up: str) -> str:
     return ' '.join(said)
 
 
-def render(name: str, described: Figure, found: Measurements, up: str = '../../') -> str:
-    """A figure as HTML: its title, its table, its data and its model for ``live.js``.
-
-    Args:
-        up: the way from the page to the root.
-    """
+def render(name: str, described: Figure, found: Measurements) -> str:
+    """A figure as HTML: its title, its table, its data and its model for ``live.js``."""
     begin = start(described, found)
     figure = begin.figure
     head, rows = table(figure)
@@ -444,7 +440,7 @@ def render(name: str, described: Figure, found: Measurements, up: str = '../../'
             f'<div class="d2l-live-table"><table><thead><tr>{top}</tr></thead>'
             f'<tbody>{cells}</tbody></table></div>'
             f'<ul class="d2l-live-used">{used}</ul>'
-            f'<p class="d2l-live-note">{note(begin, found, up)}</p></div>\n'
+            f'<p class="d2l-live-note">{note(begin, found)}</p></div>\n'
             f'<script>(window.d2lLive = window.d2lLive || []).push({{...{script}, '
             f'model: {javascript(figure.model).replace("</", "< /")}}});</script>')
 

@@ -39,7 +39,7 @@ LINK = re.compile(r'\[((?:[^\]`]|`[^`]*`)+)\]\(([^)\s]+)\)')
 WITH = re.compile(r'^(\d+\. .*),\s+with\s+\[?solutions\b.*(?:\n[ ]+.*)*', re.MULTILINE)
 BELOW = re.compile(r'\banswers? (folded )?below\b|\bfolded answers\b|^Their solutions\b')
 SAYS = '\n\nThis is the edition for a class: its exercises have no solutions.\n'
-ABSENT = ('check', 'test', 'profile', 'mutants', 'student')     # targets of make that need what is absent
+ABSENT = ('check', 'test', 'mutants', 'student')     # targets of make that need what is absent
 README = '''# Computational Performance of Deep Learning: the edition for a class
 
 The exercises of this edition have no solutions. Open `html/index.html` to read; its outputs are those

@@ -1,14 +1,13 @@
 """All the checks: style, unit tests, rules for notebooks, and every notebook re-run by nbval.
 
-    python -m tools.suite [quick | profile] [arguments of pytest …]
+    python -m tools.suite [quick] [arguments of pytest …]
 
 First the tests that measure nothing, on all cores. If they pass, the notebooks: those of solutions, and
 those none of whose results needs a free core, two at a time; then, one after another, the tests that
 measure and the other notebooks. *quick* leaves out the notebooks and the tests that start clusters,
-kernels or builds; *profile* runs nothing and prints what took longest when it last ran.
+kernels or builds. At the end stands which tests and cells took longest.
 """
 
-import json
 import shutil
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from tools.notebooks import ROOT
 
 BESIDE = ['-n', str(machine.cores()), '--dist', 'loadfile', '--no-loadscope-reorder']      # pytest-xdist
 TWO = ['-n', str(min(2, machine.cores())), '--dist', 'loadfile']
-DURATIONS = ROOT / '_build' / 'durations.json'
 RESULTS = ROOT / '_build' / 'results'       # of the notebooks that ran beside each other
 NBVAL = ['--nbval', '--nbval-current-env', '--nbval-sanitize-with', 'tests/sanitize.cfg',
          '--nbval-cell-timeout', '300', '--nbval-kernel-startup-timeout', '120']
@@ -28,7 +26,7 @@ NBVAL = ['--nbval', '--nbval-current-env', '--nbval-sanitize-with', 'tests/sanit
 
 def pytest(*args: str) -> int:
     """Run pytest with what this book adds to it; returns its exit status."""
-    return subprocess.run([sys.executable, '-m', 'pytest', '-q', '-p', 'tests.durations',
+    return subprocess.run([sys.executable, '-m', 'pytest', '-q', '--durations=10', '--durations-min=2',
                            '-p', 'tests.notebook_plugin', *args], cwd=ROOT).returncode
 
 
@@ -65,29 +63,9 @@ def check(quick: bool, args: list[str]) -> int:
     return style or tests
 
 
-def profile(n: int = 20) -> int:
-    """Print the notebooks, and the cells and tests, that took longest."""
-    if not DURATIONS.exists():
-        sys.exit('Nothing has run here yet: make test first.')
-    took = json.loads(DURATIONS.read_text())
-    files: dict[str, float] = {}
-    for name, t in took.items():
-        file = name.split('::')[0]
-        files[file] = files.get(file, 0) + t['seconds']
-    print(f'{sum(files.values()):7.1f} s  all, less the starts of kernels')
-    single = [(t['seconds'], name, t['first line']) for name, t in took.items()]
-    for title, rows in (('files', [(s, f, '') for f, s in files.items()]), ('cells and tests', single)):
-        print(f'\nThe {n} slowest {title}')
-        for seconds, name, line in sorted(rows, reverse=True)[:n]:
-            print(f'{seconds:7.1f} s  {name}  {line}'[:150].rstrip())
-    return 0
-
-
 def main() -> int:
-    what, args = (sys.argv[1:2] or [''])[0], sys.argv[2:]
-    if what == 'profile':
-        return profile()
-    return check(what == 'quick', args if what == 'quick' else sys.argv[1:])
+    quick = sys.argv[1:2] == ['quick']
+    return check(quick, sys.argv[1 + quick:])
 
 
 if __name__ == '__main__':

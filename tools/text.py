@@ -16,12 +16,6 @@ LINK = re.compile(r'\[((?:[^\[\]`]|`[^`]*`)+)\]\((?:[\w./-]+\.ipynb)?#([a-z0-9-]
 CELLS = re.compile(r'(?<!\\)\|')         # where a row of a table is divided
 CALLS = ('compare', 'estimate', 'count', 'verify')      # `d2l.compare(…)` and so on make a result
 OPTIONS = {'compare': {'above', 'below', 'work', 'needs', 'sync', 'clock'}}
-# Kinds of hosts that are no source: encyclopaedias that anyone edits, magazines, shops, forums, mirrors.
-WEAK_HOSTS = re.compile(r'\]\((https?://(?:[\w-]+\.)*(?:wikipedia|anandtech|tomshardware|techpowerup|tweaktown|'
-                        r'csdn|pcper|pcguide|eweek|storagereview|geektopia|sysrqmts|easymanua|manualspro|ques10|'
-                        r'inkl|vdocuments|scribd|medium|reddit|stackoverflow|stackexchange|quora|euno|arxivlens|'
-                        r'kingston|chipsandcheese|numberworld)'
-                        r'\.[a-z.]+/[^)]*)\)')
 # Directives whose body is no running text: code, formulas, definitions, tasks for the reader.
 NOT_TEXT = {'code', 'code-block', 'math', 'exercise', 'figure', 'glossary', 'toctree', 'mermaid'}
 

@@ -6,8 +6,6 @@ import threading
 
 from answer_checks.definitions import Part, exercise, fetch, need, numbers
 
-LINES = ('y = x @ x', 'print(y.shape)', 'z = y.sum()', 'w = y[0] * 2', 'float(z)', 'print(w)',
-         'if z > 0:')
 numbers('asy-ex-w-wait',
         lines=Part({5, 6, 7}, 'the lines that wait, as a set of their numbers from 1 to 7',
                    'Which lines need a number, and not only a future?',

@@ -39,7 +39,6 @@ class fresh_compile_cache(contextlib.AbstractContextManager):   # noqa: N801, us
     or the end of the process does it. What is compiled can be called further on.
 
     Args:
-        folder: the folder of a cache in another process, to use it as it is; it is not deleted.
         headers: precompile the headers of the generated C++ into the folder, for a page that compiles many
             programs; only where ``openssl`` is installed, which PyTorch needs for it.
 
@@ -47,16 +46,14 @@ class fresh_compile_cache(contextlib.AbstractContextManager):   # noqa: N801, us
         folder: where the compiled code lies.
     """
 
-    def __init__(self, folder: str | os.PathLike | None = None, headers: bool = False):
+    def __init__(self, headers: bool = False):
         while _open:            # a cell that ran twice: the older one first, or it would undo this one
             _open.pop().close()
         with contextlib.ExitStack() as stack:
-            if folder is None:
-                folder = stack.enter_context(
-                    tempfile.TemporaryDirectory(prefix='torch_compile_', ignore_cleanup_errors=True))
-            self.folder = Path(folder)
-            stack.enter_context(_environment('TORCHINDUCTOR_CACHE_DIR', str(folder)))
-            stack.enter_context(_environment('TRITON_CACHE_DIR', str(Path(folder, 'triton'))))
+            self.folder = Path(stack.enter_context(
+                tempfile.TemporaryDirectory(prefix='torch_compile_', ignore_cleanup_errors=True)))
+            stack.enter_context(_environment('TORCHINDUCTOR_CACHE_DIR', str(self.folder)))
+            stack.enter_context(_environment('TRITON_CACHE_DIR', str(self.folder / 'triton')))
             stack.enter_context(config.patch(SETTINGS))
             if headers and shutil.which('openssl'):
                 stack.enter_context(_precompiled_headers(self.folder / 'headers'))
@@ -66,7 +63,7 @@ class fresh_compile_cache(contextlib.AbstractContextManager):   # noqa: N801, us
         _open.append(self)
 
     def close(self) -> None:
-        """Delete the folder, unless it was given, and restore the settings."""
+        """Delete the folder and restore the settings."""
         self._closing()
         if self in _open:
             _open.remove(self)

@@ -120,23 +120,6 @@ def test_digits():
         data.digits(7)
 
 
-@pytest.mark.parametrize(('args', 'lines'), [
-    (([1, 2, 3],), [([0, 1, 2], [1, 2, 3])]),
-    (([1, 2], [3, 4]), [([1, 2], [3, 4])]),
-    (([1, 2], [[3, 4], [5, 6]]), [([1, 2], [3, 4]), ([1, 2], [5, 6])]),
-    (([[1, 2], [7, 8]], [[3, 4], [5, 6]]), [([1, 2], [3, 4]), ([7, 8], [5, 6])]),
-    (([[3, 4], [5, 6]],), [([0, 1], [3, 4]), ([0, 1], [5, 6])]),
-    (([[1, 2]], [[3, 4], [5, 6]]), [([1, 2], [3, 4]), ([1, 2], [5, 6])]),
-    ((np.array([1, 2]), np.array([[3, 4], [5, 6]])), [([1, 2], [3, 4]), ([1, 2], [5, 6])]),
-])
-def test_plot(args, lines):
-    axes = plotting.plot(*args, xlabel='a', ylabel='b', legend=['c', 'd'][:len(lines)])
-    drawn = [(list(ln.get_xdata()), list(ln.get_ydata())) for ln in axes.get_lines()]
-    plt.close('all')
-    assert drawn == lines
-    assert axes.get_xlabel() == 'a' and [t.get_text() for t in axes.get_legend().get_texts()][0] == 'c'
-
-
 def test_curves_differ_by_more_than_their_colour():
     """Eight of them; with colours, even more. A curve alone is drawn as ever."""
     axes = plotting.plot([[i, i + 1] for i in range(40)])
@@ -154,14 +137,6 @@ def test_plot_of_curves_that_do_not_match():
     with pytest.raises(ValueError, match='3 curves need one x or 3'):
         plotting.plot([[1], [2]], [[1], [2], [3]])
     plt.close('all')
-
-
-def test_animator_leaves_out_what_is_none():
-    a = plotting.Animator('epoch', legend=['loss', 'accuracy'])
-    a.add(1, (0.5, None))
-    a.add(2, (0.4, 0.9))
-    plt.close('all')
-    assert (a.X, a.Y) == ([[1, 2], [2]], [[0.5, 0.4], [0.9]])
 
 
 def test_a_graph_flows_downward():

@@ -90,14 +90,16 @@ def test_accumulator(halves):
 
 @pytest.mark.parametrize('args', [([1, 2, 3],), ([1, 2], [3, 4]), ([1, 2], [[3, 4], [5, 6]]),
                                   ([[1, 2], [7, 8]], [[3, 4], [5, 6]]), ([[1, 2]], [[3, 4], [5, 6]]),
+                                  ([[3, 4], [5, 6]],),
                                   (np.arange(3.0),), (np.arange(2.0), [[3, 4], [5, 6]])])
 def test_plot(halves, args):
     def lines(module):
         _, axes = plt.subplots()
-        module.plot(*args, xlabel='x', ylabel='y', xlim=[0, 9], xscale='linear', axes=axes)
+        module.plot(*args, xlabel='x', ylabel='y', legend=['c'], xlim=[0, 9], xscale='linear', axes=axes)
         drawn = [np.array(ln.get_xydata()).tolist() for ln in axes.get_lines()]
+        names = [t.get_text() for t in axes.get_legend().get_texts()]
         plt.close('all')
-        return drawn, axes.get_xlabel(), axes.get_ylabel(), axes.get_xlim()
+        return drawn, axes.get_xlabel(), axes.get_ylabel(), axes.get_xlim(), names
     assert lines(halves[0]) == lines(halves[1])
 
 

@@ -1,11 +1,9 @@
 """The training helpers of the PyTorch half: d2l's names and meaning."""
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip('torch')
 
-from d2l_local import data  # noqa: E402
 from d2l_local import torch as d2l  # noqa: E402
 from d2l_local.torch_training import Block, Residual, kept  # noqa: E402
 
@@ -53,15 +51,3 @@ def test_resnet18():
     net = d2l.resnet18(10, in_channels=3)
     assert net[0].in_channels == 3 and sum(isinstance(m, Residual) for m in net.modules()) == 8
     assert d2l.resnet18(7, width=4)(torch.rand(2, 1, 28, 28)).shape == (2, 7)
-
-
-def test_batches_of_fashion_mnist(monkeypatch):
-    images = np.full((5, 1, 28, 28), 255, np.uint8)
-    part = images, np.arange(5, dtype='int32')
-    monkeypatch.setattr(data, 'fashion_mnist', lambda: (part, part))
-    monkeypatch.setenv('D2L_DATA', 'fashion_mnist')
-    train, test = d2l.load_data(4, 14)
-    X, y = next(iter(test))
-    assert X.shape == (4, 1, 14, 14) and X.dtype == torch.float32 and y.dtype == torch.int64
-    assert float(X.max()) == pytest.approx(1) and y.tolist() == [0, 1, 2, 3]
-    assert sorted(int(v) for _, y in train for v in y) == [0, 1, 2, 3, 4]

@@ -1,7 +1,4 @@
-"""Traps of measuring hardware, each of which a kernel could fall into, and twins in C.
-
-``references.py`` is the long comparison, with other people's programs.
-"""
+"""Traps of measuring hardware, each of which a kernel could fall into, and twins in C."""
 
 import contextlib
 import ctypes

@@ -61,13 +61,6 @@ def test_a_second_cache_closes_the_first():
     assert settings() == before
 
 
-def test_the_folder_of_another_process_stays(tmp_path):
-    before = settings()
-    with compiling.fresh_compile_cache(tmp_path) as cache:
-        assert os.environ[HERE] == str(tmp_path) == str(cache.folder)
-    assert tmp_path.exists() and settings() == before
-
-
 def test_the_end_of_the_process_deletes_a_folder_that_was_forgotten():
     code = (f'import sys; sys.path.insert(0, {os.path.dirname(compiling.__file__)!r}); '
             'from compiling import fresh_compile_cache; cache = fresh_compile_cache(); '

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from hardware_lab import devices, memory  # noqa: F401  (their conditions are known then)
+from local_cluster import links  # noqa: F401
 from local_cluster.neighbours import neighbours
 from tested_results import conditions, machine
 from tested_results.conditions import Condition

@@ -12,7 +12,7 @@ import pytest
 
 from local_cluster.neighbours import neighbours
 from tested_results import timing
-from tests.instrument import RULES, busy, former, simulate, simulated, units_per_call
+from tests.instrument import busy, simulate, simulated, units_per_call
 
 pytestmark = pytest.mark.alone
 UNITS = units_per_call(70e-6)
@@ -86,7 +86,7 @@ def test_what_five_percent_would_decide_nobody_does(interval, above, below, side
     ('third', 0.2, 0.01, ('holds',)), ('two thirds', 0.2, 0.01, ('fails',))])
 def test_samples_that_depend_on_each_other(kind, parameter, step, wrong):
     """At most 2% of wrong verdicts, at least 97% covered (``instrument.py`` has the whole table)."""
-    found = simulated(kind, parameter, step, 300)[RULES[0]]
+    found = simulated(kind, parameter, step, 300)
     assert all(found[w] <= 0.02 for w in wrong) and found['covers'] >= 0.97, found
 
 
@@ -95,7 +95,7 @@ def test_samples_that_depend_on_each_other(kind, parameter, step, wrong):
     ('two thirds', 1, 0.01, ('fails',))])
 def test_what_lasts_longer_than_a_window(kind, parameter, step, wrong):
     """There the interval covers less (``instrument.py`` says how much), and verdicts are right still."""
-    found = simulated(kind, parameter, step, 300)[RULES[0]]
+    found = simulated(kind, parameter, step, 300)
     assert all(found[w] <= 0.02 for w in wrong), found
 
 
@@ -173,7 +173,7 @@ def test_from_less_than_half_of_the_time_nothing_is_concluded():
         shown[0], this = (1.3, None) if next(left) else (1.0, ('cores', 'other work'))
         return lambda: this
     f = simulate(iter(lambda: shown[0], None), 0.005, above=1.2, watch=watch)
-    assert timing.decided(f.low, f.high, 1.2, None) == 0 == timing.bound_side(f.low, f.high, 1.2, None)
+    assert timing.decided(f.low, f.high, 1.2, None) == 0
     assert (f.windows, f.set_aside, f.reason) == (0, 11, 'other work') and not math.isfinite(f.low)
 
 
@@ -194,14 +194,6 @@ def test_nothing_undisturbed_ends_after_eleven_windows():
     f = simulate(itertools.repeat(1.0), 0.01, above=5, watch=disturbed([True]))
     assert f.values == f.windows == 0 and f.set_aside == 11 and f.seconds < 5
     assert timing.decided(f.low, f.high, 5, None) == 0 and math.isnan(f.value)
-
-
-def test_the_former_rule():
-    """It stands beside this one in ``instrument.py``; here on samples where both must agree."""
-    for value, side in ((2.0, 1), (1.0, -1)):
-        f = former(np.full(1000, value), 0.01, 1.5)
-        assert timing.bound_side(f.low, f.high, 1.5, None) == side
-        assert (f.low, f.high) == pytest.approx((0.95 * value, 1.05 * value))
 
 
 def test_a_clock_that_jumps(monkeypatch):
@@ -242,13 +234,6 @@ def test_measured_figures_are_marked(x, unit, form, text):
     assert timing.measured(x, unit, form) == text
 
 
-@pytest.mark.parametrize(('interval', 'above', 'below', 'side'), [
-    ((2, 3), 1, None, 1), ((2, 3), 2.5, None, 0), ((2, 3), 4, None, -1), ((2, 3), 2, None, 0),
-    ((2, 3), None, 4, 1), ((2, 3), None, 2.5, 0), ((2, 3), None, 1, -1), ((2, 3), None, None, 0)])
-def test_the_side_of_a_bound(interval, above, below, side):
-    assert timing.bound_side(*interval, above, below) == side
-
-
 def test_measure():
     """Ten times the work takes ten times as long, give or take what the minute brings."""
     one, ten = (timing.measure(busy(n * UNITS), clock='thread', budget=0.2) for n in (1, 10))
@@ -263,13 +248,6 @@ def test_sync_is_called_before_each_clock_stops():
     timer = timing.Timer(sync=lambda: calls.append('stop'))
     timer.stop()
     assert calls[-1] == 'stop'
-
-
-def test_timer():
-    timer = timing.Timer()
-    timer.times = [1.0, 2.0]
-    assert (timer.sum(), timer.avg(), timer.cumsum()) == (3.0, 1.5, [1.0, 3.0])
-    assert timer.stop() == timer.times[-1] > 0
 
 
 def test_a_benchmark_that_raises_prints_nothing(capsys):

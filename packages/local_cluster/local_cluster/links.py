@@ -54,7 +54,6 @@ class Network:
         hosts: how many.
         mbit: of each link and direction, in 10⁶ bit/s with the headers of the packets; one number
             per host, or one for all. A sender gets about 96% of it through.
-        queue: bytes that wait at a link before packets are lost.
 
     Attributes:
         addresses: of the hosts. Other networks may have the same ones and never meet them.
@@ -69,8 +68,7 @@ class Network:
     interface = 'eth0'
     goodput = 1448 / 1514       # of an Ethernet frame, which the shaper counts whole
 
-    def __init__(self, hosts: int, mbit: float | Sequence[float] = 100,
-                 queue: int = QUEUE) -> None:
+    def __init__(self, hosts: int, mbit: float | Sequence[float] = 100) -> None:
         rates = list(mbit) if isinstance(mbit, Sequence) else [mbit] * hosts
         if not 1 <= hosts <= 250 or len(rates) != hosts or min(rates) <= 0:
             raise ValueError(f'from 1 to 250 hosts with a positive rate each, not {hosts} hosts '
@@ -78,7 +76,7 @@ class Network:
         if missing := _missing():
             raise LinkError(missing)
         self.addresses = [f'10.0.0.{i + 1}' for i in range(hosts)]
-        command = [sys.executable, '-m', 'local_cluster.links', str(queue), *map(str, rates)]
+        command = [sys.executable, '-m', 'local_cluster.links', *map(str, rates)]
         # A session of its own: an interrupt from the keyboard is for us, and then we end it.
         self._holder = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
@@ -170,7 +168,7 @@ def enter(file: str | int) -> None:
 
 # What follows runs in the process that holds the network.
 
-def _hold(queue: str, rates: list[str]) -> None:
+def _hold(rates: list[str]) -> None:
     """Make the network, answer, wait until the parent is gone or closes it, end what runs in it."""
     parent = os.getppid()
     try:
@@ -179,7 +177,7 @@ def _hold(queue: str, rates: list[str]) -> None:
         for _ in rates:
             _call('unshare', NEWNET)
             hosts.append(_current())
-        _connect(switch, hosts, queue, rates)
+        _connect(switch, hosts, rates)
     except OSError as e:
         text = f'this system does not let this user make network namespaces ({e.strerror})'
     except subprocess.CalledProcessError as e:
@@ -208,7 +206,7 @@ def _leave() -> str:
     return 'user'
 
 
-def _connect(switch: int, hosts: list[int], queue: str, rates: list[str]) -> None:
+def _connect(switch: int, hosts: list[int], rates: list[str]) -> None:
     def inside(namespace: int, *commands: str) -> None:
         _call('setns', namespace, NEWNET)
         for c in commands:
@@ -216,7 +214,7 @@ def _connect(switch: int, hosts: list[int], queue: str, rates: list[str]) -> Non
 
     def shaped(device: str, rate: str) -> str:
         return (f'tc qdisc add dev {device} root tbf rate {float(rate) * 1e6:.0f}bit burst {BURST} '
-                f'limit {queue}')
+                f'limit {QUEUE}')
     inside(switch, 'ip link add switch type bridge forward_delay 0 stp_state 0',
            'ip link set switch up')
     for i, (host, rate) in enumerate(zip(hosts, rates, strict=True)):
@@ -261,4 +259,4 @@ def _sweep(namespaces: set[int]) -> None:
 
 
 if __name__ == '__main__':
-    _hold(sys.argv[1], sys.argv[2:])
+    _hold(sys.argv[1:])

@@ -216,11 +216,6 @@ def _show(c: Claim) -> Claim:
     return c
 
 
-def budget(default: float = 6.0) -> float:
-    """Seconds to wait for what a result needs: ``D2L_BUDGET`` where it is set (tests wait longer)."""
-    return timing.seconds_of('D2L_BUDGET', default)
-
-
 # The four calls ----------------------------------------------------------------------------------
 
 def compare(id: str, *, above: float | None = None, below: float | None = None,
@@ -328,7 +323,8 @@ def _result(id: str, kind: str, what: Any, unit: str, above: float | None, below
     if any(c.transient for c in needed) and not (kind == 'ratio' or callable(what)):
         raise ValueError(f'{id!r} needs something that passes, so it must be measured while that '
                          'holds: pass variants, or a callable that measures it')
-    began, wait = time.perf_counter(), how.setdefault('budget', budget())
+    # seconds to wait for what it needs; tests wait longer
+    began, wait = time.perf_counter(), how.setdefault('budget', timing.seconds_of('D2L_BUDGET', 6.0))
     base = {'id': id, 'kind': kind, 'unit': unit, 'above': above, 'below': below,
             'needs': tuple(c.name for c in needed), 'names': how.get('names', ()),
             'least': least, 'most': 1.0 if unit == '%' else None}
@@ -351,9 +347,9 @@ def _result(id: str, kind: str, what: Any, unit: str, above: float | None, below
         value = float(what)
         if math.isnan(value):
             raise ValueError(f'the count {id!r} is not a number')
-        side = timing.bound_side(value, value, above, below)
-        verdict = 'holds' if side > 0 else 'fails'
-        return done(verdict if above is not None or below is not None else MEASURED, value=value)
+        if above is None and below is None:
+            return done(MEASURED, value=value)
+        return done('holds' if (value > above if below is None else value < below) else 'fails', value=value)
     return done(**_measured(kind, what, needed, above, below, how))
 
 

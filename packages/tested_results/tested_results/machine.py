@@ -120,25 +120,24 @@ def free_memory() -> int:
     return psutil.virtual_memory().available
 
 
-def matrix_side(free_bytes: float, kept_results: int, fraction: float = 0.25, itemsize: int = 4,
-                largest: int = 4096) -> int:
-    """Side of square matrices such that an experiment on them fits into free memory.
+def matrix_side(free_bytes: float, kept_results: int) -> int:
+    """Side of square float32 matrices such that an experiment on them fits into a quarter of free memory.
+
+    Workspace and other programs get the rest.
 
     Args:
         free_bytes: free memory of the device; devices that share a memory divide it first.
         kept_results: matrices that are alive at once beside the input.
-        fraction: of the free memory to use: workspace and other programs get the rest.
-        itemsize: bytes per number; 4 for float32.
-        largest: the answer is at most this, and no matrix need be larger to keep a device busy.
 
     Returns:
-        A multiple of 256 where there is room for it, of 16 below that.
+        A multiple of 256 where there is room for it, of 16 below that; at most 4096, for no matrix need be
+        larger to keep a device busy.
 
     Raises:
         ValueError: not even a side of 16 fits.
     """
-    room = math.isqrt(max(0, int(fraction * free_bytes / itemsize / (kept_results + 1))))
-    room = min(room, largest)
+    numbers = int(free_bytes / 4 / np.dtype('float32').itemsize / (kept_results + 1))
+    room = min(4096, math.isqrt(max(0, numbers)))
     side = room - room % (256 if room >= 256 else 16)
     if not side:
         raise ValueError(f'{kept_results} results do not fit into {free_bytes:,.0f} bytes: keep fewer')

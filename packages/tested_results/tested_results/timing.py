@@ -598,17 +598,11 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
     return Ratio(**vars(f), slow=medians[0], fast=medians[1])
 
 
-def bound_side(low: float, high: float, above: float | None, below: float | None) -> int:
-    """Where an interval lies: 1 within the bound, -1 outside, 0 across it (or no bound)."""
-    if above is not None:
-        return (low > above) - (high < above)
-    if below is not None:
-        return (high < below) - (low > below)
-    return 0
-
-
 def decided(low: float, high: float, above: float | None, below: float | None) -> int:
-    """As :func:`bound_side`, but the whole interval must lie 5% beyond the bound, on either side."""
+    """Where an interval lies: 1 within the bound, -1 outside, 0 across it (or no bound).
+
+    The whole interval must lie 5% beyond the bound, on either side.
+    """
     if above is not None:
         return (low > above * MARGIN) - (high < above / MARGIN)
     if below is not None:
