@@ -37,8 +37,6 @@ FOLDER = Path(os.environ.get('D2L_LEDGERS') or ROOT / 'ledgers')
 EXPECTED = 'expected.csv'      # failures that are known, in the same folder: id, kind of machine, reason
 RUNS = ROOT / '_build' / 'runs'
 DECIDED = 0.9          # of the timed results that a machine can test, so many must be decided
-NEAR = 0.1             # a count that is not whole may differ from the stored one by this share of it
-ROUNDING = 1e-3        # a count below it is an error, of which the bound alone is tested
 FINDINGS = 0.05        # of them, so many may fail on a kind of machine that nobody has recorded
 _number, _limit = {'type': ['number', 'null']}, {'type': ['number', 'null'], 'exclusiveMinimum': 0}
 CLAIM = {
@@ -268,7 +266,7 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
     lines = {row['id']: row['reason'] for row in known if row['machine'] in ('*', here)}
     familiar = bool(same) or any(row['machine'] == here for row in known)
 
-    _the_same_everywhere(said, found, reference, stored)
+    _the_same_everywhere(said, found, reference)
     _timed_failures(said, found, lines, familiar, twice or {})
     _still_tested(said, found, same, like, reference)
     able = _decided(said, found, frozenset(beside))
@@ -281,8 +279,7 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
     return said
 
 
-def _the_same_everywhere(said: Judgement, found: list[Claim], reference: dict[str, Claim],
-                         stored: list[Ledger]) -> None:
+def _the_same_everywhere(said: Judgement, found: list[Claim], reference: dict[str, Claim]) -> None:
     """Rule 1: what no clock made is the same everywhere, and every result appears."""
     ids = {c.id for c in found}
     said.red += [f'{id}: the notebook ran, and this result did not appear' for id in reference
@@ -293,9 +290,7 @@ def _the_same_everywhere(said: Judgement, found: list[Claim], reference: dict[st
             continue
         if c.verdict == 'fails':        # also where it is stored so: it must not stay green
             said.red.append(f'{c.id}: fails, and no clock made it{f" ({c.reading})" * bool(c.reading)}')
-        elif old and old.value is not None and c.value != old.value and (
-                _whole(c, old) or _far(c.value, old.value, [led.claims[c.id]['value'] for led in stored
-                                                            if c.id in led.claims])):
+        elif old and old.value is not None and c.value != old.value and _whole(c, old):
             said.red.append(f'{c.id}: {c.reading}, and stored is {old.reading}')
 
 
@@ -355,18 +350,6 @@ def _whole(a: Claim, b: Claim) -> bool:
     def whole(x: Claim) -> bool:
         return x.value is not None and math.isfinite(x.value) and x.value == round(x.value)
     return a.kind == 'count' and whole(b) and (whole(a) or b.value != 0)
-
-
-def _far(new: float | None, old: float, elsewhere: list[float | None]) -> bool:
-    """Whether a count that is not whole is farther from the stored one than a tenth.
-
-    It is asked only where two kinds of machines have agreed so far, which shows that the processor does not
-    decide it; of an error of rounding the bound alone is tested.
-    """
-    if new is None or abs(old) < ROUNDING or len(elsewhere) < 2 or None in elsewhere:
-        return False
-    return all(math.isclose(x, old, rel_tol=NEAR) for x in elsewhere) and not math.isclose(
-        new, old, rel_tol=NEAR)
 
 
 def how_to_contribute() -> str:

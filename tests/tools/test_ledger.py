@@ -154,18 +154,6 @@ def test_a_whole_count_is_the_stored_one(verdict, before, now, red, machine):
         assert said.red == ['a-n: 15,330 graphs, and stored is 15,329 graphs']
 
 
-@pytest.mark.parametrize(('elsewhere', 'now', 'red'), [
-    ([2.5, 2.6], 2.7, False), ([2.5, 2.6], 3.1, True), ([2.5, 2.6], 2.01, True),
-    ([2.5], 3.1, False),                    # one kind of machine shows nothing
-    ([2.5, 5.0], 3.1, False), ([2.5, None], 3.1, False)])
-def test_a_count_that_is_not_whole_is_near_the_stored_one_where_machines_agree(elsewhere, now, red):
-    old = [*many(), result('a-n', 'holds', 'count', value=2.5, unit='×')]
-    stored = [ledger_of([*many(), replace(old[-1], value=x)]) for x in elsewhere]
-    said = judge([*many(), replace(old[-1], value=now)], old, NEW, stored=stored)
-    assert said.red == ['a-n: 3.10×, and stored is 2.50×' if now > 3 else
-                        'a-n: 2.01×, and stored is 2.50×'] * red
-
-
 @pytest.mark.parametrize('machine', [HERE, NEW])
 def test_a_result_that_does_not_appear_is_red(machine):
     """One, or all of a topic whose notebooks ran: whatever the rest says."""
