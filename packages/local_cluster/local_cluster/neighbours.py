@@ -22,9 +22,10 @@ def neighbours(n: int) -> Iterator[list[subprocess.Popen]]:
     group: list[subprocess.Popen] = []
     try:
         for _ in range(n):
-            # in a session of its own, Ctrl-C reaches only this process, which then ends it
+            # Ctrl-C reaches only this process, which then ends it. (Not in a session of its own: Linux would
+            # then give it as much of a core as all threads of this one together.)
             group.append(subprocess.Popen([sys.executable, '-S', '-c', BUSY], stdin=subprocess.PIPE,
-                                          stdout=subprocess.PIPE, start_new_session=True))
+                                          stdout=subprocess.PIPE, process_group=0))
         for p in group:
             p.stdout.read(2)        # it has begun
         yield group
