@@ -1,5 +1,6 @@
 """The checkers of the exercises on measuring."""
 
+import itertools
 import random
 import weakref
 
@@ -12,8 +13,8 @@ SHARE = 'Divide the time of the clock that counts work by the time of the wall c
 numbers('msr-ex-w-clocks',
         first=Part(7.6 / 2.0, 'cores that the first program kept busy, on average', SHARE,
                    'The clock of the process adds up the work of all cores.'),
-        second=Part((2.0 - 0.1) / 2.0, 'share of its time that the second program waited',
-                    'It waits whenever no core works for it.', 'How long did its cores work?'),
+        second=Part(0.1 / 2.0, 'cores that the second program kept busy, on average', SHARE,
+                    'While it waits, no core works for it.'),
         third=Part(2.0 / 2.0, 'cores that the third program kept busy, on average', SHARE,
                    'Compare its three clocks with those of the first.'))
 
@@ -136,10 +137,13 @@ numbers('msr-ex-five',
 
 
 @exercise('msr-ex-suspects', '''def kept(work):
-    """Bytes that autograd keeps in saved tensors after work(), while its result is held."""''',
+    """Bytes that autograd keeps in saved tensors after work(), while its result is held.
+
+    A tensor that is saved twice counts once.
+    """''',
           'pytorch')
 def suspects(kept) -> None:
-    """The bytes of one graph, of several, of none under no_grad, and of none after backward."""
+    """The bytes of one graph, of several, of a tensor saved twice, under no_grad, and after backward."""
     import torch
     x = torch.ones(1000, requires_grad=True)
     size = x.nbytes
@@ -148,9 +152,18 @@ def suspects(kept) -> None:
          f'A sigmoid keeps its result, {size} bytes. You counted {found}.',
          'torch.autograd.graph.saved_tensors_hooks shows each tensor; what are its bytes?')
     found = kept(lambda: [torch.sigmoid(x) for _ in range(3)])
+    need(found != 4 * size, 'nothing of the call before',
+         f'Three sigmoids in a list keep {3 * size} bytes. You counted {found}, with one from the call '
+         'before, whose result is gone.',
+         'An object that holds a saved result itself keeps its own graph alive. '
+         'What does tensor.detach() leave out?')
     need(found == 3 * size, 'the bytes of three graphs',
          f'Three sigmoids in a list keep {3 * size} bytes. You counted {found}.',
          'Add up over all that is alive, not over the last one.')
+    found = kept(lambda: torch.exp(x) ** 2)
+    need(found == size, 'a tensor that is saved twice, once',
+         f'An exponential and the square of it both save the exponential, {size} bytes. You counted {found}.',
+         'Two tensors may have the same storage. How do you recognize it?')
 
     def trained():
         loss = torch.sigmoid(x).sum()
@@ -173,13 +186,27 @@ def standardised(images: np.ndarray) -> np.ndarray:
     return np.stack([(p - np.mean(p)) / np.std(p) for p in images])
 
 
+def operators(function, *args) -> int:
+    """How many operators of PyTorch a call issues."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    found = []
+
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            found.append(operator)
+            return operator(*args, **(kwargs or {}))
+    with Count():
+        function(*args)
+    return len(found)
+
+
 @exercise('msr-ex-amdahl', '''def at_once(images):
     """Each image less its mean, divided by its standard deviation, without a loop over images.
 
     images: a float32 tensor of shape (n, 1, 28, 28). The deviation has correction 0.
     """''', 'pytorch')
 def amdahl(at_once) -> None:
-    """The numbers of a loop, on fresh images in each call, in less than half of its time."""
+    """The numbers of a loop, on fresh images in each call, in less than half of its time, and no loop."""
     import torch
 
     def make(i: int) -> list:
@@ -193,9 +220,12 @@ def amdahl(at_once) -> None:
         torch.stack([torch.tensor((p - np.mean(p)) / np.std(p)) for p in images.numpy()])
         loops.append(clock() - begin)
     gain = min(loops) / took
+    each = 'Which operations work on all images in one call, and along which dimensions?'
     need(gain > 2, 'less than half of the time of a loop',
-         f'A loop over the images takes {gain:.1f} times as long.',
-         'Which operations work on all images in one call, and along which dimensions?')
+         f'A loop over the images takes {gain:.1f} times as long.', each)
+    few, many = (operators(at_once, torch.rand(n, 1, 28, 28)) for n in (4, 64))
+    need(many <= few, 'no loop over images',
+         f'It calls {few} operators for 4 images and {many} operators for 64.', each)
 
 
 def saves(kind: str, events: list) -> float:
@@ -228,16 +258,20 @@ numbers('msr-ex-gap', **{
     Returns 'overhead', 'input' or 'compute', and a number between 0 and 1.
     """''')
 def reader_of_traces(diagnose) -> None:
-    """Right for five traces of each kind."""
-    for seed in range(5):
+    """Right for five traces of each kind, also on a machine that is ten times as fast or as slow."""
+    for scale, seed in itertools.product((1, 0.1, 10), range(5)):
         for kind in traces.KINDS:
-            events = traces.made_up(kind, f'reader {seed}')
+            events = [e._replace(start=scale * e.start, end=scale * e.end)
+                      for e in traces.made_up(kind, f'reader {seed}')]
             answer = diagnose(list(events))
             need(isinstance(answer, tuple | list) and len(answer) == 2 and isinstance(answer[0], str)
                  and isinstance(answer[1], int | float | np.number), 'a word and a number',
                  'Return the limit, as a word, and the share that can be saved.',
                  'Does every path through your function end with a return?')
             found, share = answer
+            need(found == kind or scale == 1, 'the limit on any machine',
+                 f'A step that is {kind}-bound was called {found!r} where all of it takes {scale:g} times as '
+                 'long, although the limit is the same.', 'What do you compare the times with?')
             need(found == kind, 'the limit',
                  f'A step that is {kind}-bound was called {found!r}.',
                  'The busy share finds one of the three kinds. The other two differ in how their idle '

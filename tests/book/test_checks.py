@@ -27,8 +27,10 @@ if machine.machine()['torch']:      # here, and so in each fork of this process
     torch.compile(lambda x: print(end='') or x + 1, backend='eager', dynamic=True)(torch.ones(3))
 
 TOPICS = [p.parent.name for p in sorted(ROOT.glob('chapters/*/checkers.py'))]
-ANSWERS = {label: pair for topic in TOPICS
-           for label, pair in importlib.import_module(f'tests.book.answers.{topic}').ANSWERS.items()}
+MODULES = [importlib.import_module(f'tests.book.answers.{topic}') for topic in TOPICS]
+ANSWERS = {label: pair for module in MODULES for label, pair in module.ANSWERS.items()}
+ALSO_RIGHT = {label: answers for module in MODULES
+              for label, answers in getattr(module, 'ALSO_RIGHT', {}).items()}
 # What fails in a framework takes a second each; the right answers are quick enough for make check.
 CHECKERS = {label if framework != 'mxnet' else f'{label} mxnet': one
             for (label, framework), one in definitions.load().items()}
@@ -38,11 +40,13 @@ CASES = [pytest.param(label, answer, hint, id=f'{label}-{i}',
                       marks=[pytest.mark.slow] * (label in TIMED or i > 0 and label in SLOW)
                       + [pytest.mark.alone] * (label in TIMED))
          for label, (right, wrong) in ANSWERS.items()
-         for i, (answer, hint) in enumerate([(right, None), *wrong])]
+         for i, (answer, hint) in enumerate(
+             [(right, None), *wrong, *[(also, None) for also in ALSO_RIGHT.get(label, ())]])]
 
 
 def test_every_checker_has_its_answers_here():
     assert set(ANSWERS) == {key for key, one in CHECKERS.items() if not one.points}
+    assert set(ALSO_RIGHT) <= set(ANSWERS)
     assert all(len(wrong) >= 3 for _, wrong in ANSWERS.values())
     labels = {e.label for e in all_exercises()}
     assert {label for label, _ in definitions.load()} <= labels, 'checkers of exercises that are gone'

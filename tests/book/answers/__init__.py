@@ -2,7 +2,8 @@
 
 ``ANSWERS`` has, by label (and ``mxnet``, for a checker that differs there), the right answer, which is
 that of the stored solution, and at least three plausible wrong ones, each with words of the hint that it
-should get. A wrong answer of several parts names only those that are wrong.
+should get. A wrong answer of several parts names only those that are wrong. ``ALSO_RIGHT``, where a module
+has it, lists by label answers that differ from the stored solution and have to be accepted too.
 """
 
 import ast

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from tests.book.answers import stored
 
 SOLUTIONS = 'hybridization/hybridization_solutions_pytorch.ipynb'
@@ -72,6 +74,14 @@ def where(x, long):
     return space['with_where'](x)
 
 
+def cond_of(condition):
+    """An answer that decides in the graph, by a condition of its own."""
+    def answer(x, long):
+        import torch
+        return torch.cond(condition(x), lambda x: long(x), lambda x: -x, (x,))
+    return answer
+
+
 def python_decides(x, long):
     return long(x) if x.sum() > 0 else -x
 
@@ -87,6 +97,30 @@ def lenet_with(change):
     return answer
 
 
+def nested():
+    """The layers of the stored network, in three parts."""
+    from torch import nn
+    m = list(lenet())
+    return nn.Sequential(nn.Sequential(*m[:3]), nn.Sequential(*m[3:6]), nn.Sequential(*m[6:]))
+
+
+def without_most(keep):
+    """LeNet whose functions between the layers are gone, but for those that keep makes."""
+    return lenet_with(lambda m, nn: keep([x for x in m if not isinstance(x, nn.ReLU)], nn))
+
+
+def with_another(name):
+    return lenet_with(lambda m, nn: [getattr(nn, name)() if isinstance(x, nn.ReLU) else x for x in m])
+
+
+def by_where(condition):
+    """An answer that computes both sides and selects."""
+    def answer(x):
+        import torch
+        return torch.where(condition(x), 2 * x, x - 10)
+    return answer
+
+
 def whole(x):
     return solution('Whole')['Whole']()(x)
 
@@ -98,6 +132,11 @@ def frozen(x):
 
 def break_even(first, eager, compiled):
     return solution('break_even')['break_even'](first, eager, compiled)
+
+
+def exact(first, eager, compiled):
+    """The first call computes a result too."""
+    return math.inf if eager <= compiled else (first - compiled) / (eager - compiled)
 
 
 def compile_once(function, backend):
@@ -149,6 +188,18 @@ def compiled(**how):
     return answer
 
 
+def one_and_then_eager(function, backend):
+    import torch
+    torch._dynamo.config.recompile_limit = 1
+    return torch.compile(function, backend=backend)
+
+
+def with_two_zeros(function, backend):
+    import torch
+    once = torch.compile(function, backend=backend, dynamic=True)
+    return lambda x, rate: once(torch.cat([x, torch.zeros(2)]), torch.tensor(rate))
+
+
 def with_a_rate_of_one_half(function, backend):
     import torch
     once = torch.compile(lambda x: function(x, 0.5), backend=backend, dynamic=True)
@@ -191,10 +242,15 @@ ANSWERS = {
         (lambda net, name: 3, 'cannot be called')]),
     'hyb-ex-control-flow': (decide, [
         (where, 'computed for either sign'), (python_decides, 'needed 3 graphs'),
-        (lambda x, long: long(x), 'negative'), (lambda x, long: -x, 'positive')]),
+        (lambda x, long: long(x), 'negative'), (lambda x, long: -x, 'positive'),
+        (cond_of(lambda x: x[0, 0] > 0), 'positive'), (cond_of(lambda x: (x > 0).any()), 'negative'),
+        (cond_of(lambda x: x.median() > 0), 'negative')]),
     'hyb-ex-lenet': (lenet, [
         (lenet_with(lambda m, nn: [nn.Conv2d(1, 6, 5), *m[1:]]), 'behind each layer|28'),
-        (lenet_with(lambda m, nn: [x for x in m if not isinstance(x, nn.ReLU)]), 'are one layer'),
+        (without_most(lambda m, nn: m), 'are one layer'),
+        (without_most(lambda m, nn: [m[0], nn.Identity(), *m[1:]]), 'are one layer'),
+        (without_most(lambda m, nn: [m[0], nn.ReLU(), *m[1:]]), 'Layers 2 and 3'),
+        (lenet_with(lambda m, nn: [*m[:10], *m[11:]]), 'Layers 4 and 5'),
         (lenet_with(lambda m, nn: [*m[:9], nn.Linear(120, 10)]), 'Yours has 4'),
         (lenet_with(lambda m, nn: [*m[:7], nn.Linear(400, 128), nn.ReLU(), nn.Linear(128, 84), *m[10:]]),
          'Layer 3'),
@@ -202,7 +258,10 @@ ANSWERS = {
     'hyb-ex-branch': (whole, [
         (lambda x: 2 * x if x.sum() > 0 else x - 10, 'needed 3 graphs'),
         (lambda x: 2 * x, 'wrong for a sign'),
-        (lambda x: x - 10, 'wrong for a sign'), (frozen, 'Compiled, it gives other numbers')]),
+        (lambda x: x - 10, 'wrong for a sign'), (by_where(lambda x: x > 0), 'wrong for a sign'),
+        (by_where(lambda x: x[0] > 0), 'wrong for a sign'),
+        (by_where(lambda x: x.median() > 0), 'wrong for a sign'),
+        (frozen, 'Compiled, it gives other numbers')]),
     'hyb-ex-break-even': (break_even, [
         (lambda first, eager, compiled: first / eager if eager > compiled else math.inf, 'Wrong for'),
         (lambda first, eager, compiled: first / compiled, 'Wrong for'),
@@ -223,6 +282,7 @@ ANSWERS = {
         (compiled(), 'took [2-7] compilations'), (compiled(dynamic=False), 'took [67] compilations'),
         (compiled(dynamic=True), 'took 3 compilations'),
         (lambda function, backend: function, 'never got a graph'),
+        (compiled(recompile_limit=1), 'did not enter'), (one_and_then_eager, 'did not enter'),
         (with_a_rate_of_one_half, 'Wrong for 10 numbers')]),
 }
 ANSWERS |= {
@@ -233,6 +293,17 @@ ANSWERS |= {
     'hyb-ex-rate': (dict(number=2, tensor=1), [
         (dict(number=4), 'first change'), (dict(number=1), 'first change'),
         (dict(tensor=2), 'a constant')]),
+}
+
+ALSO_RIGHT = {
+    'hyb-ex-w-down': [dict(small=6.7)],
+    'hyb-ex-lenet': [nested, with_another('Tanh'), with_another('Sigmoid'), with_another('GELU'),
+                     lenet_with(lambda m, nn: [nn.MaxPool2d(2) if isinstance(x, nn.AvgPool2d) else x
+                                               for x in m])],
+    'hyb-ex-branch': [by_where(lambda x: x.sum() > 0)],
+    'hyb-ex-break-even': [exact, lambda *times: np.float32(break_even(*times)),
+                          lambda *times: np.float32(exact(*times))],
+    'hyb-ex-recompile': [with_two_zeros],
 }
 
 # In MXNet.
@@ -266,15 +337,15 @@ def joined(F, blocks, x, axis=1):
     return F.np.concatenate([block(x) for block in blocks], axis=axis)
 
 
-def gluon_lenet(change=lambda layers, nn: layers):
-    """The layers of the stored network."""
+def gluon_lenet(change=lambda layers, nn: layers, name='relu'):
+    """The layers of the stored network, perhaps with another activation function."""
     from mxnet.gluon import nn
     net = nn.HybridSequential()
-    net.add(*change([nn.Conv2D(6, kernel_size=5, padding=2, activation='relu'),
+    net.add(*change([nn.Conv2D(6, kernel_size=5, padding=2, activation=name),
                      nn.AvgPool2D(pool_size=2, strides=2),
-                     nn.Conv2D(16, kernel_size=5, activation='relu'),
-                     nn.AvgPool2D(pool_size=2, strides=2), nn.Dense(120, activation='relu'),
-                     nn.Dense(84, activation='relu'), nn.Dense(10)], nn))
+                     nn.Conv2D(16, kernel_size=5, activation=name),
+                     nn.AvgPool2D(pool_size=2, strides=2), nn.Dense(120, activation=name),
+                     nn.Dense(84, activation=name), nn.Dense(10)], nn))
     return net
 
 
@@ -304,3 +375,4 @@ ANSWERS |= {
         (dict(loop=1), 'Who runs'), (dict(flag='kept'), 'read'), (dict(data='frozen'), 'true or false'),
         (dict(later='differs'), 'record again')]),
 }
+ALSO_RIGHT['hyb-ex-lenet mxnet'] = [lambda: gluon_lenet(name='tanh'), lambda: gluon_lenet(name='sigmoid')]
