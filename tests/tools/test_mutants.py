@@ -95,11 +95,6 @@ def test_a_fault_that_fits_nothing_is_named():
 
 HARDWARE, MXNET = 'chapters/hardware/hardware.ipynb', 'chapters/hardware/hardware_mxnet.ipynb'
 LAZY = [mutants.Mutant(*m) for m in (
-    ('msr-pt-all', 'chapters/measuring/script_pytorch.ipynb', 'range(0, len(images), script.batch)',
-     'range(0, 64 if script.batch == 64 else 32, script.batch)', 'the slow script sees half of the images'),
-    ('msr-pt-all', 'chapters/measuring/script_pytorch.ipynb',
-     'torch.tensor(images[:64]), torch.tensor(labels[:64])',
-     'torch.tensor(images[:32]), torch.tensor(labels[:32])', 'half of the images, for both'),
     ('hw-mx-small', MXNET, 'for _ in range(64)]', 'for _ in range(48)]', 'three quarters of the products'),
     ('hw-mx-small', MXNET, 'linear(large, large)', 'linear(small, small)', 'a small product'),
     ('hw-mx-peak-least', MXNET, 'fully_connected=lambda: linear(a, a),\n',
