@@ -160,10 +160,6 @@ def suspects(kept) -> None:
     need(found == 3 * size, 'the bytes of three graphs',
          f'Three sigmoids in a list keep {3 * size} bytes. You counted {found}.',
          'Add up over all that is alive, not over the last one.')
-    found = kept(lambda: torch.exp(x) ** 2)
-    need(found == size, 'a tensor that is saved twice, once',
-         f'An exponential and the square of it both save the exponential, {size} bytes. You counted {found}.',
-         'Two tensors may have the same storage. How do you recognize it?')
 
     def trained():
         loss = torch.sigmoid(x).sum()
@@ -173,6 +169,10 @@ def suspects(kept) -> None:
     need(found == 0, 'nothing after the backward pass',
          f'The backward pass frees what it has used. You counted {found} bytes.',
          'What was saved is not what is kept. A weakref tells what is still alive.')
+    found = kept(lambda: torch.exp(x) ** 2)
+    need(found == size, 'a tensor that is saved twice, once',
+         f'An exponential and the square of it both save the exponential, {size} bytes. You counted {found}.',
+         'Two tensors may have the same storage. How do you recognize it?')
     with torch.no_grad():
         need(kept(lambda: torch.sigmoid(x)) == 0, 'nothing under no_grad',
              'Under torch.no_grad() nothing is saved.', 'Do you switch gradients on?')
