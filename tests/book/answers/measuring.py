@@ -87,6 +87,10 @@ def loop_in_torch(images):
     return torch.stack([(image - image.mean()) / image.std(correction=0) for image in images])
 
 
+def over_and_over(images):
+    return [at_once(images) for _ in range(30)][-1]
+
+
 def of_the_batch(images):
     return (images - images.mean()) / images.std(correction=0)
 
@@ -193,7 +197,8 @@ ANSWERS = {
         (lambda work: kept(work) // 4, 'keeps its result'), (twice, 'both save'),
         (attached, 'call before')]),
     'msr-ex-amdahl': (at_once, [
-        (loop, 'A loop over the images takes'), (loop_in_torch, 'operators for'),
+        (loop, 'operators for'), (loop_in_torch, 'operators for'),
+        (over_and_over, 'A loop over the images takes'),
         (of_the_batch, 'plain loop'),
         (lambda x: (x - x.mean((1, 2, 3), keepdim=True)) / x.std((1, 2, 3), keepdim=True), 'as exact'),
         (cached, 'call before'), (in_place, 'writes into'), (half, 'as exact as float32'),
