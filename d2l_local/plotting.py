@@ -196,7 +196,7 @@ def timeline(events: Sequence[Event], lanes: Sequence[str] | None = None,
             wide = [width > 0.01 * (last - zero) * size for _, width in bars]
             axes.broken_barh(bars, (row - 0.36, 0.72), facecolor=colour, linewidth=0.5, label=name,
                              edgecolor=['white' if w else colour for w in wide] or None)
-    for one in ([path] if path and isinstance(path[0], Event) else path):
+    for one in ([path] if path and hasattr(path[0], 'lane') else path):
         points = [(t - zero, lanes.index(e.lane)) for e in one for t in (e.start, e.end)]
         axes.plot([x * size for x, _ in points], [y for _, y in points], color='black', linewidth=2,
                   linestyle='-', marker='.', label='critical path')

@@ -16,8 +16,6 @@ Where the pages first use each helper:
 """
 
 import functools
-import os
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +28,12 @@ except ImportError as e:
 from d2l_local.gpt import GPT
 from d2l_local.plotting import Animator, plot, plot_trace, timeline, use_svg_display
 from d2l_local.torch_training import accuracy, evaluate_accuracy_gpu, load_data, resnet18
-from d2l_local.virtual import VirtualDevice, put
 from tested_results import claims, machine, timing, traces
 from tested_results.claims import count, estimate, verify
 from tested_results.predictions import predict
 from tested_results.timing import measured
 from tested_results.traces import overlap
+from virtual_devices import devices, given, profile, put, synchronize
 
 if TYPE_CHECKING:
     from local_cluster.ranks import Ranks
@@ -48,82 +46,6 @@ __all__ = ['Animator', 'Benchmark', 'GPT', 'Timer', 'accuracy', 'compare', 'coun
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def synchronize(device: torch.device | VirtualDevice | None = None) -> None:
-    """Wait until a device has finished what was queued on it; without one, until all have.
-
-    All are the GPUs, and the virtual devices that :func:`devices` has given.
-    ``torch.cuda.synchronize()`` waits for the current GPU alone. On the CPU nothing is queued.
-    """
-    if device is None:
-        gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        devices = [*_virtual, *(torch.device('cuda', i) for i in range(gpus))]
-        devices += [torch.device('mps')] * torch.backends.mps.is_available()
-        for each in devices:
-            synchronize(each)
-    elif isinstance(device, VirtualDevice):
-        device.synchronize()
-    elif torch.device(device).type == 'cuda':
-        torch.cuda.synchronize(device)
-    elif torch.device(device).type == 'mps':
-        torch.mps.synchronize()
-
-
-_virtual: list[VirtualDevice] = []
-if hasattr(os, 'register_at_fork'):     # a fork has none of their threads, and would wait for ever
-    os.register_at_fork(after_in_child=_virtual.clear)
-
-
-def devices(k: int) -> list[torch.device | VirtualDevice]:
-    """``k`` devices: GPUs if there are as many, else virtual CPU devices (never called GPUs)."""
-    if k < 1:
-        raise ValueError(f'a lesson needs at least one device, not {k}')
-    if torch.cuda.device_count() >= k:
-        return [torch.device('cuda', i) for i in range(k)]
-    while len(_virtual) < k:
-        _virtual.append(VirtualDevice(len(_virtual)))
-    return list(_virtual[:k])
-
-
-def profile(work: Callable[[], Any],
-            on: Sequence[torch.device | VirtualDevice]) -> list[traces.Event]:
-    """What devices, all of one kind, did while ``work`` ran and until they were done.
-
-    The lane ``front end`` is the time that ``work`` itself took: issuing, and waiting if it waits.
-    The others are named as the devices.
-    """
-    if not isinstance(on[0], VirtualDevice):
-        return _profile_gpus(work, on)
-    for device in on:
-        device.events, device.recording = [], True
-    start = time.perf_counter()
-    try:
-        work()
-        issued = time.perf_counter()
-        for device in on:
-            device.synchronize()
-    finally:
-        for device in on:
-            device.recording = False
-    return [traces.Event('front end', 'issue', start, issued), *(e for d in on for e in d.events)]
-
-
-def _profile_gpus(work: Callable[[], Any], on: Sequence[torch.device]) -> list[traces.Event]:
-    """Kernels and copies as torch.profiler records them; its clock serves for the front end too."""
-    os.environ.setdefault('KINETO_LOG_LEVEL', '6')      # its notes on itself are no output of the page
-    with torch.profiler.profile() as record:
-        with torch.profiler.record_function('issue'):
-            work()
-        for device in on:
-            synchronize(device)
-    events = []
-    for e in record.events():
-        gpu = e.device_type == torch.autograd.DeviceType.CUDA
-        if gpu != (e.name == 'issue'):      # "issue" leaves its mark on the GPU's lane as well
-            events.append(traces.Event(f'cuda:{e.device_index}' if gpu else 'front end', e.name[:20],
-                                       e.time_range.start / 1e6, e.time_range.end / 1e6))
-    return [e for e in events if e.lane in ('front end', *map(str, on))]
 
 
 def trace_events(record: torch.profiler.profile, phases: Sequence[str]) -> list[traces.Event]:
@@ -165,7 +87,7 @@ def _drain() -> Callable[[], None] | None:
     Asked for each measurement: there are virtual devices from the first call of :func:`devices` on,
     and where there are none, no clock need wait, and samples may be short.
     """
-    return synchronize if _gpu or _virtual else None
+    return synchronize if _gpu or given() else None
 
 
 def _drain_now() -> None:

@@ -22,7 +22,7 @@ if machine.machine()['torch']:      # here, and so in each fork of this process
             return torch.cond(x.sum() > 0, lambda x: 2 * x, lambda x: -x, (x,))
 
     torch.export.export(Loads(), (torch.ones(3),))
-    virtual = importlib.import_module('d2l_local.virtual')
+    virtual = importlib.import_module('virtual_devices')
     (virtual.put(torch.ones(3), virtual.VirtualDevice(0)) + 1).wait()
     torch.compile(lambda x: print(end='') or x + 1, backend='eager', dynamic=True)(torch.ones(3))
 

@@ -1,4 +1,4 @@
-"""Devices that stand in for GPUs: they queue, they wait, they compute the same numbers."""
+"""Devices in either half of the book: its clocks wait for what they have queued."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tested_results import claims, machine, timing
+from tested_results import claims, machine, timing, traces
 
 
 @pytest.fixture
@@ -28,120 +28,20 @@ def m():
     return half
 
 
-def test_virtual_devices_are_not_gpus(t):
-    devices = t.devices(2)
-    assert [str(d) for d in devices] == ['virtual:0', 'virtual:1'] and t.devices(2) == devices
-    with pytest.raises(ValueError, match='at least one device'):
-        t.devices(0)
+def test_the_half_gives_the_calls_of_virtual_devices(t):
+    import virtual_devices
+    for name in ('devices', 'profile', 'put', 'synchronize'):
+        assert getattr(t, name) is getattr(virtual_devices, name)
 
 
-def test_work_is_queued_and_waited_for(t):
-    import torch
-    device = t.devices(1)[0]
-    gate = threading.Event()
-    device.submit(gate.wait, 'gate')         # nothing behind it can have been computed yet
-    x = t.put(torch.arange(6.0).reshape(2, 3), device)
-    y = (x @ x.T).relu().sum(dim=0)
-    assert y.shape == (2,) and not y.promise.done()
-    gate.set()
-    assert y.wait().tolist() == [19.0, 64.0] and y.promise.done()
-
-
-def test_training_gives_the_numbers_of_the_cpu(t):
-    """Convolution, pooling, an index, in-place updates: parameters after five steps are equal."""
-    import torch
-    from torch.func import functional_call
-    device = t.devices(1)[0]
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 5), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
-                              torch.nn.Flatten(), torch.nn.Linear(576, 10))
-    X, y = torch.randn(16, 1, 28, 28), torch.randint(0, 10, (16,))
-
-    def train(params, X, y):
-        for _ in range(5):
-            loss = torch.nn.functional.cross_entropy(functional_call(net, params, (X,)), y)
-            loss.backward()
-            with torch.no_grad():
-                for p in params.values():
-                    p -= 0.1 * p.grad
-                    p.grad = None
-        return params
-    start = {n: p.detach().clone() for n, p in net.named_parameters()}
-    eager = train({n: p.clone().requires_grad_() for n, p in start.items()}, X, y)
-    queued = train({n: t.put(p, device).requires_grad_() for n, p in start.items()},
-                   t.put(X, device), t.put(y, device))
-    for n in start:
-        torch.testing.assert_close(queued[n].wait(), eager[n].detach())
-        assert not torch.equal(queued[n].wait(), start[n])
-
-
-def test_hidden_barriers(t):
-    import torch
-    x = t.put(torch.tensor([0.0, 2.0, 3.0]), t.devices(1)[0])
-    assert x.sum().item() == 5 and bool((x > -1).all()) and 'tensor([0., 2., 3.])' in repr(x)
-    assert torch.nonzero(x).wait().tolist() == [[1], [2]]
-    assert x.cpu().tolist() == t.put(x, 'cpu').tolist() == [0, 2, 3]
-
-
-def test_errors_come_late_or_with_a_check(t):
-    import torch
-    x = t.put(torch.eye(3), t.devices(1)[0])
-    late = x[t.put(torch.tensor([7]), x.place)]
-    with pytest.raises(IndexError, match='out of bounds'):
-        late.wait()
-    with pytest.raises(RuntimeError):
-        torch.linalg.cholesky(-x)             # checks its result, as on a GPU
-    with pytest.raises(RuntimeError):
-        x @ t.put(torch.ones(5, 5), x.place)  # shapes are known at once
-    assert x.sum().item() == 3                # the queue goes on
-
-
-def test_devices_do_not_mix_but_copy(t):
-    import torch
-    one, two = t.devices(2)
-    x, y = t.put(torch.ones(2), one), t.put(torch.ones(2), two)
-    with pytest.raises(RuntimeError, match='virtual:0 and virtual:1'):
-        x + y
-    assert (t.put(x * 3, two) + y).wait().tolist() == [4, 4]
-
-
-def test_threads_do_not_leak(t):
-    import torch
-    before = torch.get_num_threads()
-    device = t.devices(3)[2]
-    assert device.submit(torch.get_num_threads, 'ask').result() == 1
-    found = []
-    other = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
-    other.start(), other.join()
-    assert torch.get_num_threads() == before == found[0]
-
-
-@pytest.mark.alone
-def test_two_virtual_devices_overlap(t):
-    """What one of them does begins and ends while the other is at work."""
-    one, two = devices = t.devices(2)
-
-    def work():
-        begun, over = threading.Event(), threading.Event()
-        one.submit(lambda: (begun.set(), over.wait(300)), 'wait')
-        assert begun.wait(300)
-        two.submit(lambda: time.sleep(0.02), 'sleep').result(300)
-        over.set()
-    events = t.profile(work, devices)
-    assert t.overlap(events, 'virtual:0', 'virtual:1') == pytest.approx(1)
-    assert {e.lane for e in events} == {'front end', 'virtual:0', 'virtual:1'}
-
-    def in_turn():
-        for d in devices:
-            d.submit(lambda: time.sleep(0.02), 'sleep')
-            t.synchronize(d)
-    assert t.overlap(t.profile(in_turn, devices), 'virtual:0', 'virtual:1') == 0
-
-
-def test_what_is_queued_at_the_exit_is_done(t):
-    code = ('import time, torch\nfrom d2l_local import torch as d2l\nd = d2l.devices(1)[0]\n'
-            'd.submit(lambda: time.sleep(0.3), "wait")\nd.submit(lambda: print("done"), "say")')
-    assert machine.run_child(code) == 'done\n'
+def test_what_was_profiled_is_drawn_with_its_critical_path(t):
+    import matplotlib.pyplot as plt
+    device, = both = t.devices(1)
+    events = t.profile(lambda: device.submit(lambda: time.sleep(0.02), 'sleep').result(), both)
+    for path in (traces.critical_path(events), [traces.critical_path(events)] * 2):
+        axes = t.timeline(events, path=path)
+        assert [text.get_text() for text in axes.get_legend().get_texts()][-1] == 'critical path'
+    plt.close('all')
 
 
 def timer(t, queue):
@@ -188,7 +88,7 @@ def test_where_nothing_queues_nothing_is_waited_for(t, monkeypatch):
     monkeypatch.setattr(claims, 'compare', lambda *what, **how: timing._clock('wall', None, how['sync']))
     for gpu, virtual, waits in ((False, [], False), (False, t.devices(1), True), (True, [], True)):
         monkeypatch.setattr(t, '_gpu', gpu)
-        monkeypatch.setattr(t, '_virtual', virtual)
+        monkeypatch.setattr(t, 'given', lambda virtual=virtual: virtual)
         for call in (lambda: t.measure(int), lambda: t.ratio(int, int),
                      lambda: t.compare('a-b', a=int, b=int)):
             with pytest.raises(ZeroDivisionError):

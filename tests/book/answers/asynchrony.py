@@ -107,7 +107,7 @@ def bounded(index, k):
 
 
 def unbounded(index, k):
-    from d2l_local.virtual import VirtualDevice
+    from virtual_devices import VirtualDevice
     return VirtualDevice(index)
 
 
@@ -145,7 +145,7 @@ def remembering(index):
 
 def noting(note):
     def answer(index):
-        from d2l_local.virtual import VirtualDevice
+        from virtual_devices import VirtualDevice
 
         class Noting(VirtualDevice):
             def submit(self, work, name):

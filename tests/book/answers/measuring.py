@@ -116,7 +116,7 @@ def half(images):
 
 def queued(images):
     from d2l_local import torch as d2l
-    from d2l_local.virtual import VirtualDevice
+    from virtual_devices import VirtualDevice
     device = VirtualDevice(0)
     device.submit(lambda: time.sleep(0.05), 'other work')
     x = d2l.put(images, device)

@@ -2,18 +2,28 @@
 
 An operation on a :class:`VirtualTensor` infers the shape of its result, is queued for the
 device's only thread, and returns at once with a tensor whose numbers come later. The notebook
-on asynchrony in PyTorch builds a smaller one of these step by step.
+``chapters/asynchrony/asynchrony_pytorch.ipynb`` builds a smaller one of these step by step.
 """
 
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from tested_results.traces import Event
+
+class Event(NamedTuple):
+    """Something that a lane (a thread or a device) did from ``start`` to ``end``, in seconds.
+
+    What takes events of ``tested_results.traces`` takes these: the fields are the same.
+    """
+
+    lane: str
+    name: str
+    start: float
+    end: float
 
 
 class VirtualDevice:
@@ -33,7 +43,7 @@ class VirtualDevice:
         return f'virtual:{self.index}'
 
     def submit(self, work: Callable[[], Any], name: str) -> Future:
-        """Queue ``work``; the future holds its result, or its error."""
+        """Queue ``work``; the future holds its result, or its error. ``name`` is for the event."""
         return self._worker.submit(self._run, work, name)
 
     def expect(self, ready: Callable[[], Any]) -> None:
@@ -124,7 +134,16 @@ def _shape_only(x: Any) -> Any:
 
 
 def put(x: torch.Tensor, device: torch.device | VirtualDevice | str) -> torch.Tensor:
-    """A copy of ``x`` on a device of any kind; on a virtual device or a GPU it is only queued."""
+    """A copy of ``x`` on a device of any kind; on a virtual device or a GPU it is only queued.
+
+    Args:
+        x: a tensor of any shape, ordinary or of a virtual device, which this one then waits for.
+        device: a virtual device, or what ``Tensor.to`` takes.
+
+    Returns:
+        A tensor of the same shape and dtype, on a virtual device a :class:`VirtualTensor`. ``Tensor.to``
+        hands back ``x`` itself where that is on the device already.
+    """
     if isinstance(device, VirtualDevice):
         source = x.promise.result if isinstance(x, VirtualTensor) else x.detach
         device.expect(source)
