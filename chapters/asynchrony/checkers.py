@@ -169,7 +169,7 @@ def hidden(train) -> None:
     import torch
 
     from d2l_local import torch as d2l
-    from d2l_local.virtual import VirtualDevice
+    from virtual_devices import VirtualDevice
     for n, bad in ((6, None), (5, 3)):
         device, gate, opened = VirtualDevice(0), threading.Event(), []
         issued = 0
@@ -199,11 +199,11 @@ def hidden(train) -> None:
 
 
 @exercise('asy-ex-bounded', '''def bounded(index, k):
-    """A VirtualDevice (d2l_local.virtual) with room for k waiting operations: one more blocks."""''',
+    """A VirtualDevice (of virtual_devices) with room for k waiting operations: one more blocks."""''',
           'pytorch')
 def bounded(bounded) -> None:
     """k operations wait, the next blocks, it goes on when a place is free, and all are done in order."""
-    from d2l_local.virtual import VirtualDevice
+    from virtual_devices import VirtualDevice
     for k in (1, 3):
         device, gate, running, issued, done = bounded(7, k), threading.Event(), threading.Event(), [], []
         need(isinstance(device, VirtualDevice), 'a VirtualDevice', 'What you return is none.',
