@@ -62,7 +62,7 @@ def opened(lab, name):
     return browser
 
 
-@pytest.mark.parametrize('name', ['measuring/background_pytorch', 'memory/memory_solutions_mxnet'])
+@pytest.mark.parametrize('name', ['memory/memory_solutions_pytorch', 'memory/memory_solutions_mxnet'])
 def test_a_notebook_runs_from_the_first_to_the_last_cell(lab, name):
     """Every result is in sight, and the sentence that speaks of it leads to it."""
     path = ROOT / 'chapters' / f'{name}.ipynb'
