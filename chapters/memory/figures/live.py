@@ -36,7 +36,8 @@ LIVE = {
          Input('parameters', 'Parameters', 'million', 0.001, 100_000, 11.172),
          Input('number', 'Weights and activations', start=4, choices=(('float32', 4), ('16 bits', 2))),
          Input('state', 'The optimizer keeps for each weight', start=8, choices=(
-             ('8 bytes: Adam', 8), ('4 bytes: momentum', 4), ('nothing: SGD', 0),
+             ('8 bytes: Adam in float32', 8), ('4 bytes: momentum, or Adam in 16 bits', 4),
+             ('nothing: SGD', 0),
              ('12 bytes: Adam and a float32 copy', 12))),
          Input('update', 'Adam is implemented', start=1, choices=(
              ('as a loop: the default on a CPU', 0), ('with foreach: the default on CUDA', 1),
