@@ -290,7 +290,7 @@ def test_a_probe_of_free_cores_that_always_says_no_is_red():
         hit = {c.id for c in found if 'two free cores' in c.needs and c.decided}
         new = [without(c, 'two free cores') if c.id in hit else c for c in found]
         said = judge(new, found, led.machine, ledger.expected(), stored=[led])
-        assert len(hit) > 25 and 'are not decided' in said.red[0], len(hit)
+        assert hit and 'are not decided' in said.red[0], len(hit)
 
 
 def test_half_of_the_book_without_an_outcome_is_red():
