@@ -78,7 +78,11 @@ def trace_events(record: torch.profiler.profile, phases: Sequence[str]) -> list[
     return sorted(events, key=lambda e: e.start)
 
 
-_gpu = torch.cuda.is_available() or torch.backends.mps.is_available()
+@functools.cache
+def _gpu() -> bool:
+    """Whether this machine has a GPU. Not asked by an import: where the driver must be asked, forks of this
+    process, as ranks are, could not use CUDA."""
+    return torch.cuda.device_count() > 0 or torch.backends.mps.is_available()
 
 
 def _drain() -> Callable[[], None] | None:
@@ -87,7 +91,7 @@ def _drain() -> Callable[[], None] | None:
     Asked for each measurement: there are virtual devices from the first call of :func:`devices` on,
     and where there are none, no clock need wait, and samples may be short.
     """
-    return synchronize if _gpu or given() else None
+    return synchronize if _gpu() or given() else None
 
 
 def _drain_now() -> None:

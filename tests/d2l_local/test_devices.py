@@ -87,7 +87,7 @@ def test_where_nothing_queues_nothing_is_waited_for(t, monkeypatch):
     monkeypatch.setattr(timing, '_clock', lambda clock, sample, sync: given.append(sync) or 1 / 0)
     monkeypatch.setattr(claims, 'compare', lambda *what, **how: timing._clock('wall', None, how['sync']))
     for gpu, virtual, waits in ((False, [], False), (False, t.devices(1), True), (True, [], True)):
-        monkeypatch.setattr(t, '_gpu', gpu)
+        monkeypatch.setattr(t, '_gpu', lambda gpu=gpu: gpu)
         monkeypatch.setattr(t, 'given', lambda virtual=virtual: virtual)
         for call in (lambda: t.measure(int), lambda: t.ratio(int, int),
                      lambda: t.compare('a-b', a=int, b=int)):
@@ -107,6 +107,17 @@ else:
     d2l.Timer().stop()
     os._exit(0)"""
     assert machine.run_child(code, timeout=60) == '0\n'
+
+
+def test_an_import_does_not_set_up_cuda(t):
+    """Ranks are forks of a process that has imported this module, and then they could not use a GPU."""
+    code = """import torch
+def refuse(*_):
+    raise SystemExit('asked for GPUs')
+torch.cuda.is_available = torch.cuda.device_count = torch.cuda.init = refuse
+from d2l_local import torch as d2l
+print('imported')"""
+    assert machine.run_child(code, timeout=60) == 'imported\n'
 
 
 def test_mxnet_devices(m):

@@ -1,5 +1,6 @@
 """Cells that become modules: who may import them, and what a notebook knows of them."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -20,6 +21,14 @@ def test_what_cannot_be_imported_or_makes_no_sense_is_refused():
         workers.define('two words', '')
     with pytest.raises(ValueError, match='already'):
         workers.define('json', '')
+
+
+def test_a_folder_is_no_module(tmp_path, monkeypatch):
+    """Some packages leave a folder such as "examples" or "tests" beside them, where all are installed."""
+    (tmp_path / 'left_by_others').mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert workers.define('left_by_others', 'x = 1').x == 1
+    assert importlib.import_module('left_by_others').x == 1
 
 
 @pytest.mark.slow

@@ -27,6 +27,19 @@ def no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, 'device_count', lambda: 0)
 
 
+@pytest.mark.parametrize(('set_up', 'waited_for'), [(False, []), (True, ['cuda:1'])])
+def test_only_gpus_that_this_process_uses_are_waited_for(monkeypatch, set_up, waited_for):
+    """A rank would set CUDA up on the GPU of another rank, or fail as a fork where it must not."""
+    waits = []
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 2)
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    monkeypatch.setattr(torch.cuda, 'is_initialized', lambda: set_up)
+    monkeypatch.setattr(torch.cuda, 'memory_reserved', [0, 2 ** 21].__getitem__)
+    monkeypatch.setattr(torch.cuda, 'synchronize', lambda device: waits.append(str(device)))
+    synchronize()
+    assert waits == waited_for
+
+
 def test_virtual_devices_are_not_gpus():
     two = devices(2)
     assert [str(d) for d in two] == ['virtual:0', 'virtual:1'] and devices(2) == two == given()[:2]

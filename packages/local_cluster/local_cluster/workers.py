@@ -28,6 +28,14 @@ def _folder() -> Path:
     return folder
 
 
+def _is_taken(name: str) -> bool:
+    """Whether there is a module of this name. A mere folder is none, and any module goes before it."""
+    if name in sys.modules:
+        return True
+    found = importlib.util.find_spec(name)
+    return found is not None and found.origin is not None
+
+
 def define(name: str, source: str) -> types.ModuleType:
     """Make source a module that this process and its members can import. A later one replaces it.
 
@@ -40,7 +48,7 @@ def define(name: str, source: str) -> types.ModuleType:
     if not name.isidentifier():
         raise ValueError(f'a worker needs a name such as "step", not {name!r}')
     path = _folder() / f'{name}.py'
-    if not path.exists() and (name in sys.modules or importlib.util.find_spec(name)):
+    if not path.exists() and _is_taken(name):
         raise ValueError(f'there is a module {name!r} already: give the worker another name')
     if not path.exists() or path.read_text(encoding='utf8') != source:
         versions[name] = versions.get(name, 0) + 1

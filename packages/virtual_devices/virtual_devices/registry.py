@@ -33,16 +33,27 @@ def given() -> list[VirtualDevice]:
     return list(_virtual)
 
 
+def _gpus_in_use() -> list[torch.device]:
+    """The GPUs on which this process has memory: no other GPU can have work of it.
+
+    To wait for the others would set CUDA up on them, which takes memory there, and which a fork of a process
+    that has set it up cannot do at all.
+    """
+    if not torch.cuda.is_initialized():
+        return []
+    used = filter(torch.cuda.memory_reserved, range(torch.cuda.device_count()))
+    return [torch.device('cuda', i) for i in used]
+
+
 def synchronize(device: torch.device | VirtualDevice | None = None) -> None:
     """Wait until a device has finished what was queued on it; without one, until all have.
 
-    All are the GPUs, and the virtual devices that :func:`devices` has given.
+    All are the GPUs that this process uses, and the virtual devices that :func:`devices` has given.
     ``torch.cuda.synchronize()`` waits for the current GPU alone. On the CPU nothing is queued.
     An error in the work of a virtual device is not raised here, but where its result is asked for.
     """
     if device is None:
-        gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        devices = [*_virtual, *(torch.device('cuda', i) for i in range(gpus))]
+        devices = [*_virtual, *_gpus_in_use()]
         devices += [torch.device('mps')] * torch.backends.mps.is_available()
         for each in devices:
             synchronize(each)
