@@ -94,6 +94,7 @@ def lines(c: Claim, stored: bool, machines: list[Ledger], number: str = '') -> l
             f'conditions: {", ".join(c.needs)}' if c.needs else '', outcome(c, others),
             f'{"a stored run on" if stored else "measured here, on" if tried else "not tested here, on"} '
             f'{c.machine}', f'the number in the text is that of a stored run on {number}' if number else '',
+            *(f'{o.machine}: {o.reading}' for o in others if not tried and o.value is not None),
             *hints(c, others)]
     return [s for s in said if s]
 

@@ -60,7 +60,8 @@ def _exactly(properties: dict, optional: dict | None = None) -> dict:
 
 
 SCHEMA = _exactly({'version': {'const': VERSION}, 'machine': _exactly(MACHINE, VERSIONS),
-                   'claims': {'type': 'object', 'additionalProperties': _exactly(CLAIM)}})
+                   'claims': {'type': 'object', 'additionalProperties': _exactly(CLAIM)}},
+                  {'part': {'type': 'string', 'minLength': 1}})
 KEPT = ('verdict', 'value', 'low', 'high')       # of each result of a repetition
 # Two-sided 95% quantiles of Student's t with 1, 2, … degrees of freedom.
 STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
@@ -72,11 +73,15 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Ledger:
-    """One machine's results: ``claims`` by id, each a dictionary as :data:`CLAIM` has it."""
+    """One machine's results: ``claims`` by id, each a dictionary as :data:`CLAIM` has it.
+
+    ``part`` says what was run where it was not the whole book.
+    """
 
     name: str
     machine: dict
     claims: dict[str, dict]
+    part: str = ''
 
     @property
     def kind(self) -> str:
@@ -94,7 +99,7 @@ class Ledger:
         """This machine's result of that id, as an object."""
         c = self.claims.get(id)
         return c and Claim(id, **{k: v for k, v in c.items() if k not in ('runs', 'verdicts', 'needs')},
-                           needs=tuple(c['needs']), where=self.machine, machine=self.machine['processor'])
+                           needs=tuple(c['needs']), where=self.machine, machine=self.kind)
 
 
 def kind(m: dict) -> str:
@@ -136,12 +141,21 @@ def load(path: Path, ids: Iterable[str] | None = None) -> Ledger:
             raise refuse(f'the runs of {i} are not finite')
     if ids is not None and (unknown := set(data['claims']) - set(ids)):
         raise refuse(f'it has results that this book has not: {", ".join(sorted(unknown)[:5])}')
-    return Ledger(path.stem, data['machine'], data['claims'])
+    return Ledger(path.stem, data['machine'], data['claims'], data.get('part', ''))
 
 
 def all_ledgers() -> list[Ledger]:
     """The ledgers of the repository, in the order of their names."""
     return [load(p) for p in sorted(FOLDER.glob('*.json'))]
+
+
+def completed(found: dict[str, Claim], machines: Iterable[Ledger]) -> dict[str, Claim]:
+    """These results; in the place of one that its machine could not test, that of a machine that could."""
+    def of_another(c: Claim) -> Claim:
+        theirs = (led.claim(c.id) for led in machines if c.value is None and not c.decided)
+        return next((o for o in theirs if o and o.value is not None), c)
+    machines = list(machines)
+    return {id: of_another(c) for id, c in found.items()}
 
 
 def book_ids() -> list[str]:
@@ -264,7 +278,7 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
     same = [led for led in stored if led.kind == here]
     like = [led for led in stored if alike(led.machine, m)]
     lines = {row['id']: row['reason'] for row in known if row['machine'] in ('*', here)}
-    familiar = bool(same) or any(row['machine'] == here for row in known)
+    familiar = any(not led.part for led in same) or any(row['machine'] == here for row in known)
 
     _the_same_everywhere(said, found, reference)
     _timed_failures(said, found, lines, familiar, twice or {})

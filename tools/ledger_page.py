@@ -159,7 +159,7 @@ def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[s
     rows = [summary.replace('ledger: ', '**', 1).replace(' statements:', ' statements:**', 1), '',
             by_kind(entries), '', '| column | machine |', '|---|---|',
             f'| this run | {machines(entries)} |']
-    rows += [f'| {name} | {led.kind}; Python {led.machine["python"]} |'
+    rows += [f'| {name} | {led.kind}; Python {led.machine["python"]}{"; only " * bool(led.part)}{led.part} |'
              for name, led in zip(names[1:], stored, strict=True)]
     rows += ['', f'<div class="d2l-filter" data-machines="{html.escape("|".join(names))}"></div>', '']
     for name in dict.fromkeys(e.page for e in entries):

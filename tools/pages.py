@@ -94,7 +94,7 @@ def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: d
             of this text are added.
         machines: the ledgers of other machines.
         asked: for results that the book asks to guess, the address of the question from the root.
-        kept: the results of the stored run, whose number stands where this run has none.
+        kept: the results of the stored run, or of a ledger, whose number stands where this run has none.
     """
     kept = kept or {}
     up = '../' * page.count('/')
@@ -114,7 +114,7 @@ def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: d
             words = quoting.rendered(words, e.claim, part)
         return cards.link(words, e.claim, e.link(page), e.stored, machines, f'{up}{ledger_page.HERE}.html',
                           anchor,
-                          up + asked[id] if id in asked and e.claim.value else '', '' if e.stored else number)
+                          up + asked[id] if id in asked and e.claim.value else '', number)
     return texts.LINK.sub(replace, source)
 
 
@@ -240,10 +240,12 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     stored = [e for path in shown
               for e in ledger_page.collect(notebooks.read(path), ledger_page.page_name(path), True)]
     summary = ledger_page.line(entries, sum(e.claim.seconds for e in entries if not e.stored))
+    machines = ledger.all_ledgers()
     results = Results(
-        {e.claim.id: e for e in [*stored, *entries]}, {e.claim.id: e.claim for e in stored},
-        ledger.all_ledgers(), {id: where for path, nb in shown.items()
-                               for id, where in questions(nb, ledger_page.page_name(path)).items()})
+        {e.claim.id: e for e in [*stored, *entries]},
+        ledger.completed({e.claim.id: e.claim for e in stored}, machines), machines,
+        {id: where for path, nb in shown.items()
+         for id, where in questions(nb, ledger_page.page_name(path)).items()})
     found = live.Measurements({ledger_page.page_name(p): nb for p, nb in shown.items()},
                               {ledger_page.page_name(p) for p in old})
     wanted, same, rows = {source / MADE}, (source / MADE).exists(), []

@@ -169,7 +169,7 @@ def problems(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> 
     """What does not fit between the text of the book and the stored results, each with file and line.
 
     Args:
-        results: the stored ones by id.
+        results: the stored ones by id, completed by the ledgers (:func:`tools.ledger.completed`).
         pages: all of the book's, unless a test says otherwise.
     """
     pages = list(pages or text.pages())
@@ -190,6 +190,10 @@ def problems(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> 
         if link.id not in made:
             found.append(f'{link.where}: no cell makes the result {link.id!r}; mend the link')
         elif link.id in results:
+            c = results[link.id]
+            if c.value is None and not c.decided and form(link.words):
+                found.append(f'{link.where}: the text says "{link.words}", and no stored run and no ledger '
+                             f'has a figure for {link.id!r}: say it without a number')
             try:
                 now = rendered(link.words, results[link.id], link.part)
                 if now != link.words:

@@ -227,6 +227,7 @@ def test_each_rank_has_a_gpu_of_its_own_or_none(monkeypatch, network, gpus, back
     monkeypatch.setattr(ranks.Ranks, 'run', run)
     monkeypatch.setattr(socket, 'create_server', lambda address: socket.socket())
     monkeypatch.setattr(torch, 'set_num_threads', lambda n: None)
+    monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '0,1')
     monkeypatch.setattr(torch.cuda, 'device_count', lambda: gpus)
     monkeypatch.setattr(torch.cuda, 'set_device', devices.append)
     monkeypatch.setattr(dist, 'TCPStore', lambda *_, master_listen_fd=None, **__:
@@ -236,3 +237,4 @@ def test_each_rank_has_a_gpu_of_its_own_or_none(monkeypatch, network, gpus, back
     assert [p['LOCAL_RANK'] for p in places] == ['0', '1'] == [p['RANK'] for p in places]
     assert {p['LOCAL_WORLD_SIZE'] for p in places} == {'2'}
     assert (backends, devices) == ([backend] * 2, taken)
+    assert os.environ['CUDA_VISIBLE_DEVICES'] == ('0,1' if taken else '')     # fully_shard takes what it sees

@@ -10,6 +10,7 @@ from hardware_lab import devices, memory  # noqa: F401  (their conditions are kn
 from tested_results import claims, conditions
 from tested_results.claims import Claim
 from tools import cards, ledger
+from tools.ledger import Ledger
 
 WHERE = {'processor': 'Some Processor', 'cores': 2, 'gpus': [], 'system': 'Linux x86_64',
          'vectors': 'AVX2', 'virtual': False}
@@ -150,3 +151,10 @@ def test_every_verdict_has_its_mark(verdict, css):
         marks = tag.select('.d2l-mark')
         assert tag['class'][1] == css and len(marks) == (verdict != 'measured')
         assert all((m.text, m['aria-label']) == (claims.MARKS[verdict], verdict) for m in marks)
+
+
+def test_what_another_machine_has_measured_is_told_where_this_one_cannot():
+    there = Ledger('one', {**OTHER, 'gpus': ['Some GPU']}, {'a-b': ledger.entry(result())})
+    said = '; '.join(cards.lines(result('not testable here', lacked='a GPU'), True, [there]))
+    assert 'Another Processor, 2 cores, Some GPU, Linux x86_64: 4.00× (3.50–4.50)' in said
+    assert 'Some GPU' not in '; '.join(cards.lines(result(), True, [there]))

@@ -159,6 +159,12 @@ def test_what_fits_is_no_problem(book):
     assert quoting.problems(RESULTS, book()) == []
 
 
+def test_a_number_that_nobody_has_measured_is_a_problem(book):
+    lost = Claim('a-b', 'ratio', 'not testable here', '×', lacked='a GPU', where={}, machine='')
+    found = quoting.problems({**RESULTS, 'a-b': lost}, book())
+    assert any('"6.0× faster", and no stored run and no ledger has a figure' in f for f in found), found
+
+
 @pytest.mark.parametrize(('how', 'says'), [
     ({'page': GOOD + '[so](#a-gone)\n'},
      "one.md, line 5: no cell makes the result 'a-gone'; mend the link"),
@@ -228,7 +234,8 @@ def test_update_leaves_the_outputs_alone(book):
 
 def test_the_stored_results_stand_in_the_text():
     """Nothing would change if the numbers of the stored run were put in again."""
-    stored = {c.id: c for p in notebooks.notebooks() for c in ledger.claims_of(notebooks.read(p))}
+    stored = ledger.completed({c.id: c for p in notebooks.notebooks()
+                               for c in ledger.claims_of(notebooks.read(p))}, ledger.all_ledgers())
     assert quoting.problems(stored) == []
     for link in (ln for p in text.pages() for ln in text.links(p)):
         once = rendered(link.words, stored[link.id], link.part)

@@ -1,4 +1,4 @@
-"""The ladder's rows that need an NVIDIA GPU, measured through PyTorch. No GPU has run them so far.
+"""The ladder's rows that need an NVIDIA GPU, measured through PyTorch.
 
 Without a GPU it imports too, and each of its rows says why there is no figure.
 """

@@ -122,7 +122,8 @@ def prepare() -> None:
 def join(patience: float, threads: int, emulated: bool = False) -> None:
     """Called in each rank: take a device or a share of the cores, and join the group.
 
-    With ``emulated`` links it takes no GPU: only what Gloo sends goes over them.
+    With ``emulated`` links it takes no GPU: only what Gloo sends goes over them. A rank that takes none sees
+    none, or PyTorch would lay out meshes of devices over GPUs.
     """
     import torch
     from torch import distributed as dist
@@ -132,6 +133,8 @@ def join(patience: float, threads: int, emulated: bool = False) -> None:
     if not emulated and torch.cuda.device_count() >= max(2, here):
         torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
         backend = 'cpu:gloo,cuda:nccl'
+    else:
+        os.environ['CUDA_VISIBLE_DEVICES'] = ''
     late, n = datetime.timedelta(seconds=patience), int(os.environ['WORLD_SIZE'])
     address, how = (os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT'])), {}
     if first and os.name == 'posix':    # by itself rank 0 would listen on all interfaces
