@@ -37,6 +37,7 @@ FOLDER = Path(os.environ.get('D2L_LEDGERS') or ROOT / 'ledgers')
 EXPECTED = 'expected.csv'      # failures that are known, in the same folder: id, kind of machine, reason
 RUNS = ROOT / '_build' / 'runs'
 DECIDED = 0.9          # of the timed results that a machine can test, so many must be decided
+NEAR = 1.05            # by this factor a count that is not whole may differ from those that are stored
 FINDINGS = 0.05        # of them, so many may fail on a kind of machine that nobody has recorded
 _number, _limit = {'type': ['number', 'null']}, {'type': ['number', 'null'], 'exclusiveMinimum': 0}
 CLAIM = {
@@ -280,7 +281,7 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
     lines = {row['id']: row['reason'] for row in known if row['machine'] in ('*', here)}
     familiar = any(not led.part for led in same) or any(row['machine'] == here for row in known)
 
-    _the_same_everywhere(said, found, reference)
+    _the_same_everywhere(said, found, reference, stored, familiar)
     _timed_failures(said, found, lines, familiar, twice or {})
     _still_tested(said, found, same, like, reference)
     able = _decided(said, found, frozenset(beside))
@@ -293,7 +294,8 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
     return said
 
 
-def _the_same_everywhere(said: Judgement, found: list[Claim], reference: dict[str, Claim]) -> None:
+def _the_same_everywhere(said: Judgement, found: list[Claim], reference: dict[str, Claim],
+                         stored: list[Ledger], familiar: bool) -> None:
     """Rule 1: what no clock made is the same everywhere, and every result appears."""
     ids = {c.id for c in found}
     said.red += [f'{id}: the notebook ran, and this result did not appear' for id in reference
@@ -306,6 +308,8 @@ def _the_same_everywhere(said: Judgement, found: list[Claim], reference: dict[st
             said.red.append(f'{c.id}: fails, and no clock made it{f" ({c.reading})" * bool(c.reading)}')
         elif old and old.value is not None and c.value != old.value and _whole(c, old):
             said.red.append(f'{c.id}: {c.reading}, and stored is {old.reading}')
+        elif old and (far := _far(c, old, stored)):
+            (said.red if familiar else said.findings).append(f'{c.id}: {c.reading}, and stored is {far}')
 
 
 def _timed_failures(said: Judgement, found: list[Claim], lines: dict[str, str], familiar: bool,
@@ -370,6 +374,22 @@ def how_to_contribute() -> str:
     """What a reader does with a finding."""
     return ('To add this machine: make book, then make ledger, and send the file that it names '
             '(README, "Contribute your machine").')
+
+
+def _far(a: Claim, b: Claim, stored: list[Ledger]) -> str:
+    """The stored values of a count that is not whole, if it lies well outside of them; else empty.
+
+    What has no unit is an error of rounding, and its bound says how large it may be; and the pages of a
+    process, as the system counts them, are not the same in two runs.
+    """
+    ledgers = [led.claims[a.id] for led in stored if a.id in led.claims]
+    known = [b.value, *(c['value'] for c in ledgers if c['unit'] == a.unit)]
+    known = [x for x in known if x is not None and math.isfinite(x)]
+    if a.kind != 'count' or not a.unit or 'process memory' in a.needs or a.value is None or not known or min(*known, a.value) <= 0:
+        return ''
+    if min(known) / NEAR <= a.value <= max(known) * NEAR:
+        return ''
+    return ' to '.join(dict.fromkeys(f'{x:.4g}' for x in (min(known), max(known))))
 
 
 # Commands ----------------------------------------------------------------------------------------

@@ -143,15 +143,30 @@ def test_a_fact_that_fails_is_red_on_any_machine(machine):
 @pytest.mark.parametrize('verdict', ['holds', 'measured'])
 @pytest.mark.parametrize(('before', 'now', 'red'), [
     (15329.0, 15329.0, False), (15329.0, 15330.0, True), (727.0, 727.5, True), (0.0, 1.0, True),
-    (2.5e-7, 3.1e-7, False), (0.0, 2.4e-7, False)])
+    (0.0, 2.4e-7, False)])
 @pytest.mark.parametrize('machine', [HERE, NEW])
 def test_a_whole_count_is_the_stored_one(verdict, before, now, red, machine):
-    """What is not whole depends on how a processor rounds."""
+    """But for zero, beside which rounding shows."""
     old = [*many(), result('a-n', verdict, 'count', value=before, unit='graphs')]
     said = judge([*many(), replace(old[-1], value=now)], old, machine)
     assert bool(said.red) == red
     if now == 15330:
         assert said.red == ['a-n: 15,330 graphs, and stored is 15,329 graphs']
+
+
+@pytest.mark.parametrize(('unit', 'now', 'elsewhere', 'far'), [
+    ('×', 2.6, [], False), ('×', 2.7, [], True), ('×', 2.3, [], True), ('×', 4.0, [], True),
+    ('×', 2.7, [2.8], False), ('×', 2.3, [2.8], True),      # another machine's value is one, too
+    ('%', 0.25, [], True), ('', 3.1e-7, [], False)])        # an error of rounding has its bound alone
+def test_a_count_that_is_not_whole_is_near_the_stored_ones(unit, now, elsewhere, far):
+    """Red on a kind of machine that is known, on another a finding."""
+    old = [*many(), result('a-n', 'holds', 'count', value=2.5, unit=unit)]
+    found = [*many(), replace(old[-1], value=now)]
+    ledgers = [ledger_of([replace(old[-1], value=x) for x in elsewhere], OTHER)]
+    said = judge(found, old, stored=[ledger_of(old), *ledgers])
+    assert bool(said.red) == far and not said.findings
+    said = judge(found, old, NEW, stored=[ledger_of(old), *ledgers])
+    assert bool(said.findings) == far and not said.red
 
 
 @pytest.mark.parametrize('machine', [HERE, NEW])
