@@ -385,7 +385,9 @@ def _far(a: Claim, b: Claim, stored: list[Ledger]) -> str:
     ledgers = [led.claims[a.id] for led in stored if a.id in led.claims]
     known = [b.value, *(c['value'] for c in ledgers if c['unit'] == a.unit)]
     known = [x for x in known if x is not None and math.isfinite(x)]
-    if a.kind != 'count' or not a.unit or 'process memory' in a.needs or a.value is None or not known or min(*known, a.value) <= 0:
+    if a.kind != 'count' or not a.unit or 'process memory' in a.needs:
+        return ''
+    if a.value is None or not known or min(*known, a.value) <= 0:
         return ''
     if min(known) / NEAR <= a.value <= max(known) * NEAR:
         return ''
