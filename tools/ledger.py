@@ -37,7 +37,7 @@ FOLDER = Path(os.environ.get('D2L_LEDGERS') or ROOT / 'ledgers')
 EXPECTED = 'expected.csv'      # failures that are known, in the same folder: id, kind of machine, reason
 RUNS = ROOT / '_build' / 'runs'
 DECIDED = 0.9          # of the timed results that a machine can test, so many must be decided
-NEAR = 1.05            # by this factor a count that is not whole may differ from those that are stored
+NEAR, FAR = 1.05, 2    # by these factors a count that is not whole may differ from those that are stored
 FINDINGS = 0.05        # of them, so many may fail on a kind of machine that nobody has recorded
 _number, _limit = {'type': ['number', 'null']}, {'type': ['number', 'null'], 'exclusiveMinimum': 0}
 CLAIM = {
@@ -308,8 +308,12 @@ def _the_same_everywhere(said: Judgement, found: list[Claim], reference: dict[st
             said.red.append(f'{c.id}: fails, and no clock made it{f" ({c.reading})" * bool(c.reading)}')
         elif old and old.value is not None and c.value != old.value and _whole(c, old):
             said.red.append(f'{c.id}: {c.reading}, and stored is {old.reading}')
-        elif old and (far := _far(c, old, stored)):
-            (said.red if familiar else said.findings).append(f'{c.id}: {c.reading}, and stored is {far}')
+        elif old and (values := _others_of(c, old, stored)):
+            about = f'{c.id}: {c.reading}, and stored is {" to ".join(f"{x:.4g}" for x in sorted({*values}))}'
+            if not _within(FAR, c.value, values):
+                (said.red if familiar else said.findings).append(about)
+            elif not _within(NEAR, c.value, values):
+                said.notes.append(about)
 
 
 def _timed_failures(said: Judgement, found: list[Claim], lines: dict[str, str], familiar: bool,
@@ -376,22 +380,20 @@ def how_to_contribute() -> str:
             '(README, "Contribute your machine").')
 
 
-def _far(a: Claim, b: Claim, stored: list[Ledger]) -> str:
-    """The stored values of a count that is not whole, if it lies well outside of them; else empty.
-
-    What has no unit is an error of rounding, and its bound says how large it may be; and the pages of a
-    process, as the system counts them, are not the same in two runs.
+def _others_of(a: Claim, b: Claim, stored: list[Ledger]) -> list[float]:
+    """The least and the largest stored value of a count that is not whole; empty where there is nothing to
+    compare: what has no unit is an error of rounding, and its bound says how large it may be.
     """
     ledgers = [led.claims[a.id] for led in stored if a.id in led.claims]
     known = [b.value, *(c['value'] for c in ledgers if c['unit'] == a.unit)]
     known = [x for x in known if x is not None and math.isfinite(x)]
-    if a.kind != 'count' or not a.unit or 'process memory' in a.needs:
-        return ''
-    if a.value is None or not known or min(*known, a.value) <= 0:
-        return ''
-    if min(known) / NEAR <= a.value <= max(known) * NEAR:
-        return ''
-    return ' to '.join(dict.fromkeys(f'{x:.4g}' for x in (min(known), max(known))))
+    if a.kind != 'count' or not a.unit or a.value is None or not known or min(*known, a.value) <= 0:
+        return []
+    return [min(known), max(known)]
+
+
+def _within(factor: float, x: float, ends: list[float]) -> bool:
+    return ends[0] / factor <= x <= ends[1] * factor
 
 
 # Commands ----------------------------------------------------------------------------------------

@@ -154,19 +154,21 @@ def test_a_whole_count_is_the_stored_one(verdict, before, now, red, machine):
         assert said.red == ['a-n: 15,330 graphs, and stored is 15,329 graphs']
 
 
-@pytest.mark.parametrize(('unit', 'now', 'elsewhere', 'far'), [
-    ('×', 2.6, [], False), ('×', 2.7, [], True), ('×', 2.3, [], True), ('×', 4.0, [], True),
-    ('×', 2.7, [2.8], False), ('×', 2.3, [2.8], True),      # another machine's value is one, too
-    ('%', 0.25, [], True), ('', 3.1e-7, [], False)])        # an error of rounding has its bound alone
-def test_a_count_that_is_not_whole_is_near_the_stored_ones(unit, now, elsewhere, far):
-    """Red on a kind of machine that is known, on another a finding."""
+@pytest.mark.parametrize(('unit', 'now', 'elsewhere', 'told', 'far'), [
+    ('×', 2.6, [], False, False), ('×', 2.7, [], True, False), ('×', 2.3, [], True, False),
+    ('×', 5.1, [], False, True), ('×', 1.2, [], False, True),
+    ('×', 5.1, [2.8], True, False), ('×', 1.2, [2.8], False, True),     # another machine's value is one, too
+    ('%', 0.25, [], False, True), ('', 3.1e-7, [], False, False)])      # of rounding, the bound alone says
+def test_a_count_that_is_not_whole_is_near_the_stored_ones(unit, now, elsewhere, told, far):
+    """Such as the peak of a queue's memory. Beyond twice, red on a kind of machine that is known, on another
+    a finding; below that it is told."""
     old = [*many(), result('a-n', 'holds', 'count', value=2.5, unit=unit)]
     found = [*many(), replace(old[-1], value=now)]
     ledgers = [ledger_of([replace(old[-1], value=x) for x in elsewhere], OTHER)]
     said = judge(found, old, stored=[ledger_of(old), *ledgers])
-    assert bool(said.red) == far and not said.findings
+    assert bool(said.red) == far and not said.findings and bool(said.notes) == told
     said = judge(found, old, NEW, stored=[ledger_of(old), *ledgers])
-    assert bool(said.findings) == far and not said.red
+    assert bool(said.findings) == far and not said.red and bool(said.notes) == told
 
 
 @pytest.mark.parametrize('machine', [HERE, NEW])
