@@ -159,6 +159,11 @@ def completed(found: dict[str, Claim], machines: Iterable[Ledger]) -> dict[str, 
     return {id: of_another(c) for id, c in found.items()}
 
 
+def quotable(paths: Iterable[Path]) -> dict[str, Claim]:
+    """What the text may quote of these notebooks: their stored results, :func:`completed` by the ledgers."""
+    return completed({c.id: c for p in paths for c in claims_of(notebooks.read(p))}, all_ledgers())
+
+
 def book_ids() -> list[str]:
     """The ids of all results of the book, in reading order."""
     return [c.id for p in text.pages() for c in text.calls(p)]
@@ -308,11 +313,12 @@ def _the_same_everywhere(said: Judgement, found: list[Claim], reference: dict[st
             said.red.append(f'{c.id}: fails, and no clock made it{f" ({c.reading})" * bool(c.reading)}')
         elif old and old.value is not None and c.value != old.value and _whole(c, old):
             said.red.append(f'{c.id}: {c.reading}, and stored is {old.reading}')
-        elif old and (values := _others_of(c, old, stored)):
-            about = f'{c.id}: {c.reading}, and stored is {" to ".join(f"{x:.4g}" for x in sorted({*values}))}'
-            if not _within(FAR, c.value, values):
+        elif old and (ends := _stored_range(c, old, stored)):
+            off = max(ends[0] / c.value, c.value / ends[1])        # a factor, above 1 outside of the range
+            about = f'{c.id}: {c.reading}, and stored is {" to ".join(f"{x:.4g}" for x in sorted({*ends}))}'
+            if off > FAR:
                 (said.red if familiar else said.findings).append(about)
-            elif not _within(NEAR, c.value, values):
+            elif off > NEAR:
                 said.notes.append(about)
 
 
@@ -374,26 +380,21 @@ def _whole(a: Claim, b: Claim) -> bool:
     return a.kind == 'count' and whole(b) and (whole(a) or b.value != 0)
 
 
+def _stored_range(c: Claim, old: Claim, stored: list[Ledger]) -> tuple[float, float] | None:
+    """The least and the largest stored value of a count. None where there is nothing to compare: what has no
+    unit is an error of rounding, and its bound says how large it may be."""
+    if c.kind != 'count' or not c.unit or c.value is None:
+        return None
+    theirs = [led.claims[c.id] for led in stored if c.id in led.claims]
+    known = [x for x in (old.value, *(t['value'] for t in theirs if t['unit'] == c.unit)) if x is not None]
+    comparable = known and min(known) > 0 and math.isfinite(max(known)) and c.value > 0
+    return (min(known), max(known)) if comparable else None
+
+
 def how_to_contribute() -> str:
     """What a reader does with a finding."""
     return ('To add this machine: make book, then make ledger, and send the file that it names '
             '(README, "Contribute your machine").')
-
-
-def _others_of(a: Claim, b: Claim, stored: list[Ledger]) -> list[float]:
-    """The least and the largest stored value of a count that is not whole; empty where there is nothing to
-    compare: what has no unit is an error of rounding, and its bound says how large it may be.
-    """
-    ledgers = [led.claims[a.id] for led in stored if a.id in led.claims]
-    known = [b.value, *(c['value'] for c in ledgers if c['unit'] == a.unit)]
-    known = [x for x in known if x is not None and math.isfinite(x)]
-    if a.kind != 'count' or not a.unit or a.value is None or not known or min(*known, a.value) <= 0:
-        return []
-    return [min(known), max(known)]
-
-
-def _within(factor: float, x: float, ends: list[float]) -> bool:
-    return ends[0] / factor <= x <= ends[1] * factor
 
 
 # Commands ----------------------------------------------------------------------------------------

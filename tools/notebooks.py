@@ -326,8 +326,7 @@ def main() -> int:
     failed = refresh(paths, args.all_outputs)
     # they import this module
     from tools import ledger, quoting
-    stored = ledger.completed({c.id: c for p in paths for c in ledger.claims_of(
-        nbformat.read(p, as_version=4))}, ledger.all_ledgers())
+    stored = ledger.quotable(paths)
     for name in quoting.update(stored):
         print(f'{name}: the numbers in its text are those of the stored run now')
     for problem in quoting.problems(stored):

@@ -169,7 +169,7 @@ def problems(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> 
     """What does not fit between the text of the book and the stored results, each with file and line.
 
     Args:
-        results: the stored ones by id, completed by the ledgers (:func:`tools.ledger.completed`).
+        results: the stored ones by id, completed by the ledgers (:func:`tools.ledger.quotable`).
         pages: all of the book's, unless a test says otherwise.
     """
     pages = list(pages or text.pages())

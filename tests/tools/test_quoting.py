@@ -234,8 +234,7 @@ def test_update_leaves_the_outputs_alone(book):
 
 def test_the_stored_results_stand_in_the_text():
     """Nothing would change if the numbers of the stored run were put in again."""
-    stored = ledger.completed({c.id: c for p in notebooks.notebooks()
-                               for c in ledger.claims_of(notebooks.read(p))}, ledger.all_ledgers())
+    stored = ledger.quotable(notebooks.notebooks())
     assert quoting.problems(stored) == []
     for link in (ln for p in text.pages() for ln in text.links(p)):
         once = rendered(link.words, stored[link.id], link.part)
