@@ -5,8 +5,8 @@ from tools.live import Claimed, Derived, Figure, Input, Output, Point, Printed
 REGIMES = 'measuring/regimes_pytorch'
 RATES = {name: Claimed(f'msr-pt-{name}') for name in ('call', 'bandwidth', 'peak')}
 # Operations and bytes of the three programs of that page.
-SMALL, ADDITION, PRODUCT = 20 * 2 * 8 * 1024, 2 ** 24, 2 * 1024 ** 3
-MOVED = 20 * 4 * (1056 + 8 * 64), 12 * 2 ** 24, 12 * 1024 ** 2
+SMALL, ADDITION, PRODUCT = 20 * 2 * 8 * 1024, 2 ** 25, 2 * 1024 ** 3
+MOVED = 20 * 4 * (1056 + 8 * 64), 12 * 2 ** 25, 12 * 1024 ** 2
 
 
 def regimes(calls, moved, work, call, bandwidth, peak):
