@@ -30,7 +30,6 @@ from tested_results.claims import METADATA_KEY
 ROOT = Path(__file__).resolve().parent.parent
 EXECUTED = ROOT / '_build' / 'executed'
 SANITISE = ROOT / 'tests' / 'sanitize.cfg'
-HELPERS = 'd2l_local', 'packages'
 # variables that change what a run gives
 SETTINGS = ('D2L_BUDGET', 'D2L_DATA', 'D2L_FULL', 'D2L_SPAN', 'D2L_WINDOWS')
 FRAMEWORKS = {'mxnet': 'MXNet', 'pytorch': 'PyTorch'}
@@ -90,24 +89,35 @@ def tree(code: str) -> ast.Module:
 def helpers(path: Path) -> list[Path]:
     """The files beside a notebook that its code may read: modules, and data such as weights.
 
-    They are all of the book's packages, and of the topic's folder all modules and what else is in its
-    packages. Not among them are what draws the figures of pages, and the checkers of exercises.
+    They are the modules of the book's packages and of the topic's folder, and the data of ``d2l_local`` and of
+    the topic's own packages. Not among them are READMEs and settings of packages, what draws the figures of
+    pages, and the checkers of exercises.
     """
-    packages = [*(ROOT / name for name in HELPERS), *(p.parent for p in path.parent.glob('*/__init__.py'))]
-    files = {*path.parent.rglob('*.py'), *(f for p in packages for f in p.rglob('*'))}
+    modules = {f for folder in (ROOT / 'packages', path.parent) for f in folder.rglob('*.py')}
+    with_data = [ROOT / 'd2l_local', *(p.parent for p in path.parent.glob('*/__init__.py'))]
+    files = modules | {f for folder in with_data for f in folder.rglob('*')}
     left_out = {'figures', 'checkers.py', '__pycache__', '.ipynb_checkpoints'}
     return sorted(f for f in files if f.is_file() and not left_out & set(f.relative_to(ROOT).parts))
 
 
 @cache
 def _meaning(module: bytes) -> str:
-    return ast.dump(ast.parse(module))
+    code = ast.parse(module)
+    for node in ast.walk(code):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return ast.dump(code)
 
 
-def meaning(file: Path) -> str:
-    """What a module says to Python, without comments and line breaks; of other files, every byte."""
+def meaning(file: Path, printed: bool = False) -> str:
+    """What a module says to Python, without docstrings, comments and line breaks; of other files, every byte.
+
+    Args:
+        printed: a notebook prints source, so every byte of a module counts as well.
+    """
     data = file.read_bytes()
-    return _meaning(data) if file.suffix == '.py' else hashlib.sha256(data).hexdigest()
+    return _meaning(data) if file.suffix == '.py' and not printed else hashlib.sha256(data).hexdigest()
 
 
 def key(path: Path, nb: nbformat.NotebookNode) -> str:
@@ -120,7 +130,8 @@ def key(path: Path, nb: nbformat.NotebookNode) -> str:
     other = {'mxnet': 'torch', 'pytorch': 'mxnet'}.get(framework(path))
     here = {k: v for k, v in machine.machine().items() if k != other}
     settings = {name: os.environ.get(name, '') for name in SETTINGS}
-    files = [f'{f.relative_to(ROOT)} {meaning(f)}' for f in helpers(path)]
+    printed = any('getsource' in source for source in code)
+    files = [f'{f.relative_to(ROOT)} {meaning(f, printed)}' for f in helpers(path)]
     parts = [*code, *files, json.dumps([here, settings], sort_keys=True), path.name]
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 

@@ -19,7 +19,7 @@ def topic(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / 'chapters' / 'one'
     files = {tmp_path / 'd2l_local': ('__init__.py', 'a.py', 'digits.npz'),
-             tmp_path / 'packages' / 'one': ('pyproject.toml', 'one/b.py'),
+             tmp_path / 'packages' / 'one': ('README.md', 'pyproject.toml', 'one/b.py'),
              folder: ('own.py', 'checkers.py', 'index.md', 'trace.json', 'lab/__init__.py',
                       'lab/below/c.py', 'lab/weights.pt', 'figures/draw.py', 'lab/__pycache__/c.pyc')}
     for place, names in files.items():
@@ -38,7 +38,10 @@ def key(topic, code='import lab', name='one_pytorch'):
 @pytest.mark.parametrize(('file', 'text', 'same'), [
     ('d2l_local/a.py', 'x = 2', False),
     ('d2l_local/a.py', 'x = (\n    1)    # one', True),
+    ('d2l_local/a.py', '"""Of one."""\nx = 1', True),
     ('packages/one/one/b.py', 'x = 2', False),
+    ('packages/one/README.md', 'x = 2', True),
+    ('packages/one/pyproject.toml', 'x = 2', True),
     ('d2l_local/digits.npz', 'x  = 1', False),
     ('d2l_local/new.py', 'x = 1', False),
     ('chapters/one/own.py', 'x = 2', False),
@@ -53,6 +56,24 @@ def test_a_run_depends_on_modules_and_their_data(topic, file, text, same):
     before = key(topic)
     (topic.parents[1] / file).write_text(text)
     assert (key(topic) == before) == same
+
+
+@pytest.mark.parametrize('text', ['x = 1    # one', '"""Of one."""\nx = 1'])
+def test_a_run_that_prints_source_depends_on_its_words(topic, text):
+    code = 'print(inspect.getsource(a))'
+    before = key(topic, code)
+    (topic.parents[1] / 'd2l_local/a.py').write_text(text)
+    assert key(topic, code) != before
+
+
+def test_a_docstring_of_a_function_is_no_code(topic):
+    module = topic.parents[1] / 'd2l_local/a.py'
+    module.write_text('class A:\n    def f(self):\n        return 1')
+    before = key(topic)
+    module.write_text('class A:\n    """An A."""\n    def f(self):\n        """One."""\n        return 1')
+    assert key(topic) == before
+    module.write_text('class A:\n    """An A."""\n    def f(self):\n        """One."""\n        return 2')
+    assert key(topic) != before
 
 
 def test_a_run_depends_on_its_code(topic):
