@@ -52,6 +52,29 @@ def test_dots_ask_and_keep_nothing(file, said):
     assert 'guessed' not in said(claim, 6.0)
 
 
+def test_guesses_of_all_topics_lie_in_one_file(tmp_path, monkeypatch):
+    topic = tmp_path / 'chapters' / 'measuring'
+    topic.mkdir(parents=True)
+    monkeypatch.delenv('D2L_GUESSES', raising=False)
+    for place in (topic, tmp_path):
+        monkeypatch.chdir(place)
+        assert predictions.file() == tmp_path / 'chapters' / 'guesses.json'
+
+
+def test_without_chapters_guesses_lie_here(tmp_path, monkeypatch):
+    monkeypatch.delenv('D2L_GUESSES', raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert predictions.file() == tmp_path / 'guesses.json'
+
+
+def test_guesses_in_the_folder_of_a_topic_are_named(file):
+    beside = file.parent / 'topic_one' / 'guesses.json'
+    predictions.save(beside, {'a-b': {'guess': 3.0}})
+    assert f'There are guesses in {beside} too' in predictions.main()
+    predictions.main('read', str(beside))
+    assert kept(file)['a-b']['guess'] == 3.0
+
+
 def test_a_guess_is_kept_and_the_result_answers(file, said):
     assert said(predict, 'a-b', 'How many?', 3).endswith('Locked: 3.')
     assert kept(file)['a-b'] == {'guess': 3.0, 'low': None, 'high': None, 'measured': None,

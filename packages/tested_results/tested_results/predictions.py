@@ -22,11 +22,24 @@ ASK = 'Put a number, or a pair (low, high), in place of the dots, and run this c
 
 
 def file() -> Path | None:
-    """Where guesses are kept: ``D2L_GUESSES``, or beside the chapters; ``off``: nowhere."""
-    named, chapters = os.environ.get('D2L_GUESSES'), Path(__file__).parent.parent / 'chapters'
+    """Where guesses are kept: ``D2L_GUESSES``, or with the chapters around; ``off``: nowhere.
+
+    The chapters are those around the working directory, which for a notebook is its topic's folder. Where
+    there are none, the guesses lie in the working directory.
+    """
+    named = os.environ.get('D2L_GUESSES')
     if named == 'off':
         return None
-    return Path(named) if named else (chapters if chapters.is_dir() else Path.cwd()) / 'guesses.json'
+    if named:
+        return Path(named)
+    here = Path.cwd()
+    chapters = (folder / 'chapters' for folder in (here, *here.parents))
+    return next((folder for folder in chapters if folder.is_dir()), here) / 'guesses.json'
+
+
+def elsewhere(path: Path) -> list[Path]:
+    """Files with guesses in the folders below that of ``path``: of notebooks that kept them beside themselves."""
+    return sorted(path.parent.glob('*/guesses.json'))
 
 
 def _number(x: Any) -> bool:
@@ -186,6 +199,8 @@ def main(what: str = '', *names: str) -> str:
         mine = {id: e for id, e in mine.items() if names and id not in names}
     if what:
         save(path, mine)
+    for other in elsewhere(path):
+        said += f'There are guesses in {other} too: python -m tested_results.predictions read {other}\n'
     return f'{said}{path}\n{table(mine)}'
 
 
