@@ -49,8 +49,8 @@ def name(path: Path) -> str:
 
 # Sentences ---------------------------------------------------------------------------------------
 
-def paragraphs(text: str) -> Iterator[str]:
-    """Paragraphs, headings, list items and cells of tables, without code and options."""
+def blocks(text: str) -> Iterator[str]:
+    """Paragraphs, headings, list items and rows of tables, each in one line, without code and options."""
     text = re.sub(r'<!--.*?-->', '', text, flags=re.DOTALL)
     block: list[str] = []
     hidden: list[tuple[str, bool]] = []      # open fences: their marks, and whether they hide
@@ -59,8 +59,7 @@ def paragraphs(text: str) -> Iterator[str]:
         fence = re.match(r'(`{3,}|~{3,}|:{3,})\s*(\{([\w-]+)\})?', line)
         ends = not line or fence or re.match(r'(#+ |[-*+] |\d+\. |\||>|:\w+:)', line)
         if ends and block:
-            joined = ' '.join(block)
-            yield from cells(joined) if joined[0] == '|' else [joined]
+            yield ' '.join(block)
             block = []
         if fence:
             if hidden and fence[1] == hidden[-1][0] and not fence[2]:
@@ -70,6 +69,12 @@ def paragraphs(text: str) -> Iterator[str]:
                 hidden.append((fence[1], code or fence[3] in NOT_TEXT))
         elif line and not any(h for _, h in hidden) and not re.match(r':[\w-]+:|\|[-:| ]+\|$|%', line):
             block.append(line)
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """Paragraphs, headings, list items and cells of tables, without code and options."""
+    for block in blocks(text):
+        yield from cells(block) if block[0] == '|' else [block]
 
 
 def cells(row: str) -> Iterator[str]:
@@ -83,7 +88,12 @@ def cells(row: str) -> Iterator[str]:
 def sentences(text: str) -> Iterator[str]:
     """The sentences of a page's text."""
     for p in paragraphs(text):
-        yield from re.split(r'(?<=[.!?])\s+(?=[A-Z`\[*(“"])', p)
+        yield from divided(p)
+
+
+def divided(paragraph: str) -> list[str]:
+    """The sentences of a paragraph."""
+    return re.split(r'(?<=[.!?])\s+(?=[A-Z`\[*(“"])', paragraph)
 
 
 def plain(sentence: str) -> str:
