@@ -21,7 +21,8 @@ def test_the_book_s_typed_numbers_are_accepted_ones():
     'The bytes are 28 / 8, so it gains 3.5×.', 'That is 4 ms · 3 = 12 ms.', 'Rates at 5 GB/s are 3 s.',
     'The step takes $3.0 \\cdot 2 = 6$ s, or 6 s.', 'Suppose that a launch costs 10 µs.',
     'Does it take 3 ms?', 'They found 2.3× {cite}`a`. On theirs it was 5%.',
-    'An [H100](https://nvidia.com) reads 3.35 TB/s.', '`sleep(3 ms) == 1`', 'A rank with a delay of 10 ms takes [3×](#a-b) as long.',
+    'An [H100](https://nvidia.com) reads 3.35 TB/s.', '`sleep(3 ms) == 1`',
+    'A rank with a delay of 10 ms takes [3×](#a-b) as long.',
     '| card | [sheet](https://a.b) | 3.35 TB/s |', '```\nIt takes 3 ms.\n```'])
 def test_what_is_measured_calculated_given_or_cited_is_not_listed(sentence, tmp_path):
     assert found(sentence, tmp_path) == []
