@@ -108,7 +108,28 @@ def test_what_is_shown_is_clipped_and_what_is_tested_is_not():
     c = estimate('a-b', [0.9, 1.2] * 5, 'times', least=1, above=0.85)
     assert c.reading == '1.05 times (1.00–1.20)' and (c.low, c.high) == (0.9, 1.2)
     assert c.verdict == 'holds'
-    assert estimate('a-c', [0.9, 1.3] * 5, '%', above=0.5).reading == '100% (90.0%–100%)'
+    assert estimate('a-c', [0.9, 1.1] * 5, '%', above=0.5).reading == '100% (90.0%–100%)'
+
+
+@pytest.mark.parametrize('shares', [[45.0] * 10, [1.2] * 10, [-0.5] * 10])
+def test_a_share_that_cannot_be(shares):
+    with pytest.raises(ValueError, match='a share lies between 0 and 1'):
+        estimate('a-b', shares, '%')
+
+
+def test_an_interval_that_is_clear_by_less_than_the_margin():
+    c = estimate('a-b', [1.01, 1.02, 1.03] * 10, '×', above=1)
+    assert c.tested.startswith('above 1×: undecided (the interval is clear of the bound, but not by the 5%')
+
+
+def test_an_option_as_the_name_of_a_variant():
+    with pytest.raises(ValueError, match='got 1: other.*sync and clock are options'):
+        compare('a-b', sync=int, other=int)
+
+
+@pytest.mark.parametrize('bound', [np.float32(2), np.int64(2)])
+def test_a_bound_from_numpy(bound):
+    assert count('a-b', 3, above=bound).verdict == 'holds'
 
 
 @pytest.mark.parametrize('id', ['', 'A-b', 'a_b', 'a b', '-a', 'a--b', 'ä'])
@@ -118,7 +139,7 @@ def test_a_malformed_id(id):
 
 
 @pytest.mark.parametrize('bound', [{'above': 0}, {'above': -1}, {'below': 0}, {'above': math.nan},
-                                   {'above': math.inf}, {'above': '2'}])
+                                   {'above': math.inf}, {'above': '2'}, {'above': True}])
 def test_a_senseless_bound(bound):
     with pytest.raises(ValueError, match='positive number'):
         count('a-b', 1, **bound)

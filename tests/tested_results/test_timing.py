@@ -257,9 +257,18 @@ def test_a_benchmark_that_raises_prints_nothing(capsys):
 
 
 @pytest.mark.parametrize(('t', 'text'), [(2, '2 s'), (0.0123, '12.3 ms'), (1.5e-5, '15 µs'),
-                                         (2.5e-8, '25 ns')])
+                                         (2.5e-8, '25 ns'), (999.7e-6, '1 ms'), (0.99996, '1 s'),
+                                         (999.6e-9, '1 µs'), (999.4e-6, '999 µs'), (999.7, '1,000 s'),
+                                         (1234, '1,234 s')])
 def test_times_are_shown_with_a_unit_that_suits_them(t, text):
     assert timing.show_seconds(t) == text
+
+
+@pytest.mark.parametrize(('x', 'text'), [
+    (14.84, '14.8'), (0.65, '0.650'), (1050.3, '1,050'), (2.4e-7, '2.4e-07'),
+    (9.996, '10.0'), (0.9996, '1.00'), (99.96, '100'), (0.09996, '0.100')])
+def test_figures_have_three_digits(x, text):
+    assert timing.show_figure(x) == text
 
 
 def test_a_clock_that_is_too_coarse(monkeypatch):
@@ -286,7 +295,7 @@ def test_a_variant_that_raises(which):
     (1.0, 1.1, 'differ by up to 0.1'), ([1, 2], [1, 2, 3], 'different shapes'),
     (np.ones(3), np.ones((3, 1)), 'different shapes'), (float('nan'), 1.0, 'different numbers')])
 def test_variants_that_disagree(a, b, says):
-    with pytest.raises(timing.VariantError, match=says + '(.|\n)*agree=False'):
+    with pytest.raises(timing.VariantError, match=says + '(.|\n)*work='):
         timing.ratio(lambda: a, lambda: b, budget=0.1)
     timing.ratio(lambda: a, lambda: b, budget=0.01, agree=False)
 
@@ -344,10 +353,75 @@ def test_arrays_of_both_frameworks_are_compared(name):
     (np.array([True, False]), np.array([True, True]), 'differ by up to 1'),
     (np.array([1 + 1j]), np.array([1 + 2j]), 'differ by up to 1'),
     (np.uint8([3]), np.uint8([5]), 'differ by up to 2'),
-    ('one', 'one', 'no numbers'), ({'a': 1}, {'a': 1}, 'no numbers')])
+    ('one', 'two', 'different things, of types str and str'), ({'a': 1}, ['a'], 'types dict and list'),
+    ((x for x in 'ab'), None, 'a generator, whose work has not been done'),
+    (map(int, '12'), map(int, '12'), 'a map, whose work has not been done')])
 def test_results_of_other_kinds(a, b, says):
     with pytest.raises(timing.VariantError, match=says):
         timing.check_agreement(a, b)
+
+
+@pytest.mark.parametrize('same', ['one', b'one', {'a': 1}, {1, 2}])
+def test_texts_and_dictionaries_can_agree(same):
+    timing.check_agreement(same, type(same)(same))
+
+
+def test_long_lists_that_differ_make_a_short_error():
+    numbers = list(range(10_000))
+    with pytest.raises(timing.VariantError) as error:
+        timing.check_agreement([numbers, 'a'], [[str(n) for n in numbers], 'a'])
+    assert len(str(error.value)) < 1000
+    with pytest.raises(timing.VariantError) as error:
+        timing.check_agreement([(n, n) for n in numbers], numbers)
+    assert len(str(error.value)) < 1000
+
+
+def test_a_variant_whose_results_change():
+    total = np.zeros(3)
+
+    def adds():
+        total[:] += 1
+        return total
+    with pytest.raises(timing.VariantError, match="first and the last call of the variant 'adds'.*same"):
+        timing.ratio(lambda: np.ones(3), adds, budget=0.01, names=('makes', 'adds'))
+
+
+@pytest.mark.parametrize('changes', [
+    lambda x: x.sort(), lambda x: x.append(x[0]), lambda x: x.pop(), lambda x: x.reverse()])
+def test_a_variant_that_changes_its_input(changes):
+    """Its result may be the same at each call, and its work is not."""
+    mine = list(range(100, 0, -1))
+
+    def in_place():
+        changes(mine)
+    with pytest.raises(timing.VariantError, match="'in_place' changes 'mine'.*Copy 'mine' in each call"):
+        timing.ratio(lambda: None, in_place, budget=0.01, names=('copy', 'in_place'))
+    timing.ratio(lambda: 1, lambda: (changes(mine[:]), 1)[1], work=1, budget=0.01)
+
+
+def test_a_variant_may_read_a_list_and_write_into_an_array():
+    numbers, out = [3.0, 1.0, 2.0], np.empty(3)
+    timing.ratio(lambda: np.sort(numbers), lambda: np.add(np.sort(numbers), 0, out=out), budget=0.01)
+
+
+def test_cycles_do_not_pile_up():
+    """The collector is off within samples, and frees between windows what variants have left."""
+    class Node:
+        made = alive = most = 0
+
+        def __init__(self):
+            self.me = self
+            Node.made += 1
+            Node.alive += 1
+            Node.most = max(Node.most, Node.alive)
+
+        def __del__(self):
+            Node.alive -= 1
+
+    timing.ratio(lambda: Node() and None, lambda: None, budget=0.2)
+    assert Node.most < Node.made / 3
+    gc.collect()
+    assert Node.alive == 0
 
 
 def test_complex_tensors_differ_in_their_imaginary_part():
@@ -357,10 +431,11 @@ def test_complex_tensors_differ_in_their_imaginary_part():
 
 
 def test_a_variant_that_raises_later():
-    """Not at its first call: the error is the variant's own, and nothing is left behind."""
+    """Not at its first call: the error says so and has the variant's own behind it; nothing is left."""
     count = iter(range(50))
-    with pytest.raises(StopIteration):
+    with pytest.raises(timing.VariantError, match="'slow'.*StopIteration in a later call") as error:
         timing.ratio(lambda: next(count), int, agree=False, budget=1)
+    assert isinstance(error.value.__cause__, StopIteration)
     assert gc.isenabled()
 
 

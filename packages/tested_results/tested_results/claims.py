@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from numbers import Real
 from typing import Any
 
 from tested_results import conditions, machine, predictions, timing
@@ -143,7 +144,7 @@ class Claim:
         ends = [show(self.clipped(x), unit) for x in (self.low, self.high)]
         if unit not in ('s', '%'):
             ends = [timing.show_figure(self.clipped(x)) for x in (self.low, self.high)]
-        return f'{show(self.clipped(self.value), unit)} ({"–".join(ends)})'
+        return f'{show(self.value, unit)} ({"–".join(ends)})'
 
     @property
     def label(self) -> str:
@@ -242,7 +243,8 @@ def compare(id: str, *, above: float | None = None, below: float | None = None,
     """
     if len(variants) != 2:
         raise ValueError(f'compare {id!r} takes two variants by name, such as eager=f, compiled=g, and '
-                         f'got {len(variants)}: {", ".join(variants) or "none"}')
+                         f'got {len(variants)}: {", ".join(variants) or "none"} (above, below, work, needs, '
+                         'sync and clock are options, and no names for variants)')
     for name, f in variants.items():
         if not callable(f):
             raise ValueError(f'compare {id!r}: {name} is {f!r}, and must be a function without arguments')
@@ -311,7 +313,8 @@ def _check(id: str, about: tuple, above: float | None, below: float | None) -> N
     if above is not None and below is not None:
         raise ValueError(f'{id!r} has two bounds, and takes one: above=… or below=…')
     for limit in (above, below):
-        if limit is not None and not (isinstance(limit, int | float) and 0 < limit < math.inf):
+        number = isinstance(limit, Real) and not isinstance(limit, bool)
+        if limit is not None and not (number and 0 < limit < math.inf):
             raise ValueError(f'a bound must be a positive number, not {limit!r}')
 
 
@@ -350,10 +353,10 @@ def _result(id: str, kind: str, what: Any, unit: str, above: float | None, below
         if above is None and below is None:
             return done(MEASURED, value=value)
         return done('holds' if (value > above if below is None else value < below) else 'fails', value=value)
-    return done(**_measured(kind, what, needed, above, below, how))
+    return done(**_measured(kind, what, unit, needed, above, below, how))
 
 
-def _measured(kind: str, what: Any, needed: list[conditions.Condition], above: float | None,
+def _measured(kind: str, what: Any, unit: str, needed: list[conditions.Condition], above: float | None,
               below: float | None, how: dict) -> dict:
     """The verdict on a ratio or an estimate, with its numbers, as fields of a result."""
     watched = {'above': above, 'below': below, 'watch': lambda: conditions.watch(needed)}
@@ -378,6 +381,8 @@ def _measured(kind: str, what: Any, needed: list[conditions.Condition], above: f
     transient = [c.name for c in needed if c.transient]
     more = {'values': f.values, 'windows': f.windows, 'set_aside': f.set_aside, 'cores': round(cores, 2),
             'others': round(took, 2)}
+    if unit == '%' and not (math.isnan(f.value) or 0 <= f.value <= timing.MARGIN):
+        raise ValueError(f'a share lies between 0 and 1, and is shown in percent; this one is {f.value:g}')
     if not math.isfinite(f.low):
         return {**more, 'verdict': 'not testable here', 'lacked': transient[0] if transient else NOISE,
                 'transient': True, 'reason': f'more than half of the time was disturbed: {f.reason}'}
@@ -386,6 +391,13 @@ def _measured(kind: str, what: Any, needed: list[conditions.Condition], above: f
         return {**more, 'verdict': MEASURED}
     if side := timing.decided(f.low, f.high, above, below):
         return {**more, 'verdict': 'holds' if side > 0 else 'fails'}
+    bound = above if below is None else below
+    if f.low <= bound <= f.high:
+        reason = f'the interval is not clear of the bound after {f.values} measurements'
+    else:
+        share = f'{100 * (timing.MARGIN - 1):.0f}%'
+        reason = f'the interval is clear of the bound, but not by the {share} that a decision takes'
+    if disturbed:
+        reason += f' ({disturbed})'
     return {**more, 'verdict': 'undecided', 'lacked': DISTURBED if disturbed else NOISE, 'transient': True,
-            'reason': f'the interval is not clear of the bound after {f.values} measurements'
-                      + f' ({disturbed})' * bool(disturbed)}
+            'reason': reason}

@@ -38,12 +38,17 @@ def file() -> Path | None:
 
 
 def elsewhere(path: Path) -> list[Path]:
-    """Files with guesses in the folders below that of ``path``: of notebooks that kept them beside themselves."""
+    """Files with guesses in the folders of topics, where notebooks may have kept them."""
     return sorted(path.parent.glob('*/guesses.json'))
 
 
 def _number(x: Any) -> bool:
-    return isinstance(x, Real) and not isinstance(x, bool) and 0 < x <= sys.float_info.max
+    if not isinstance(x, Real) or isinstance(x, bool):
+        return False
+    try:
+        return 0 < float(x) < math.inf
+    except OverflowError:
+        return False
 
 
 def _sound(e: Any) -> bool:

@@ -6,10 +6,13 @@ that lasts about ``sample_seconds`` seconds; what is compared is the time per ca
 """
 
 import contextlib
+import copy
 import gc
+import inspect
 import math
 import os
 import random
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -50,6 +53,12 @@ CLEAN, MOST = 15, 200  # samples of a kernel: so many undisturbed ones, and so m
 BLOCKS = 5             # parts of a kernel's samples that give its range
 STEADY = 0.3           # a range wider than this share of the value is not to be trusted
 _order = random.Random()     # its own, so that the reader's random numbers stay as they are
+
+
+REMEMBERED = 1_000_000  # elements of a result or of a container that are looked at again after the last call
+SAME_INPUT = ('A variant must find the same input at each call; one that sorts in place sorts, from its '
+              'second call on, what is sorted already.')
+MEANT = 'Where results are meant to differ, say how much work a call does: work=….'
 
 
 class VariantError(RuntimeError):
@@ -124,10 +133,11 @@ class Accumulator:
 
 
 def show_seconds(t: float) -> str:
-    """A time with a unit that suits it and three digits: ``12.3 µs``."""
+    """A time with a unit that suits it and three digits: ``12.3 µs``, ``1,234 s``."""
+    rounded = float(f'{t:.3g}')        # 999.7 µs have three digits as 1 ms
     for unit, size in (('s', 1.0), ('ms', 1e-3), ('µs', 1e-6)):
-        if t >= size:
-            return f'{t / size:.3g} {unit}'
+        if rounded >= size:
+            return f'{t:,.0f} s' if rounded >= 1000 else f'{t / size:.3g} {unit}'
     return f'{t / 1e-9:.3g} ns'
 
 
@@ -135,7 +145,8 @@ def show_figure(x: float) -> str:
     """A figure with about three digits: ``14.8``, ``0.65``, ``1,050``, ``2.4e-07``."""
     if x == 0 or not math.isfinite(x) or not 1e-3 <= abs(x) < 1e6:
         return f'{x:.2g}'
-    digits = max(0, 2 - math.floor(math.log10(abs(x))))
+    rounded = float(f'{x:.3g}')        # 9.996 has three digits as 10.0
+    digits = max(0, 2 - math.floor(math.log10(abs(rounded))))
     return f'{x:,.{digits}f}'
 
 
@@ -245,13 +256,22 @@ def between(medians: list[float], value: float) -> tuple[float, float]:
 
 
 @contextlib.contextmanager
-def _no_gc() -> Iterator[None]:
-    """Keep Python's garbage collector out of the samples."""
-    was = gc.isenabled()
+def _no_gc() -> Iterator[Callable[[], None]]:
+    """Keep Python's garbage collector out of the samples.
+
+    Yields:
+        To be called between samples: frees the cycles that variants have left since the beginning. What was
+        there before is not looked at, which keeps such a call short.
+    """
+    was, frozen = gc.isenabled(), gc.get_freeze_count() > 0
     gc.disable()
+    if not frozen:
+        gc.freeze()
     try:
-        yield
+        yield gc.collect
     finally:
+        if not frozen:
+            gc.unfreeze()
         if was:
             gc.enable()
 
@@ -433,6 +453,8 @@ def arrays(x: Any) -> list[np.ndarray]:
     if x is None:
         return []
     if isinstance(x, list | tuple):
+        if len(x) > 1 and all(isinstance(y, int | float) for y in x):
+            return [np.asarray(x)]              # a list of numbers is one array
         return [a for y in x for a in arrays(y)]
     if hasattr(x, 'asnumpy'):
         x = x.asnumpy()
@@ -450,18 +472,90 @@ def gap(a: Any, b: Any) -> float:
 
 def check_agreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> None:
     """Raise :class:`VariantError` unless ``a`` and ``b`` hold the same numbers."""
+    if why := disagreement(a, b, rtol, atol):
+        raise VariantError(f'the variants {why}. A faster wrong answer is no speed-up. {MEANT}')
+
+
+def disagreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> str:
+    """What differs between two results, as the end of a sentence; empty if they hold the same."""
+    for x in (a, b):
+        if inspect.isgenerator(x) or inspect.iscoroutine(x) or isinstance(x, map | filter | zip):
+            return f'return a {type(x).__name__}, whose work has not been done: let them go through it'
     xs, ys = arrays(a), arrays(b)
-    why, shapes = '', [[z.shape for z in zs] for zs in (xs, ys)]
+    if any(z.dtype.kind not in 'biufc' for z in (*xs, *ys)):
+        # texts, dictionaries, sets
+        return '' if type(a) is type(b) and bool(a == b) else (
+            f'return different things, of types {type(a).__name__} and {type(b).__name__}')
+    shapes = [[z.shape for z in zs] for zs in (xs, ys)]
     if shapes[0] != shapes[1]:
-        why = f'return different shapes: {shapes[0]} and {shapes[1]}'
-    elif strange := [z.dtype for z in (*xs, *ys) if z.dtype.kind not in 'biufc']:
-        why = f'return {strange[0]}, which are no numbers: let them return arrays or nothing'
-    elif not all(np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
-                 for x, y in zip(xs, ys, strict=True)):
-        why = f'compute different numbers: they differ by up to {gap(xs, ys):.3g}'
-    if why:
-        raise VariantError(f'the variants {why}. A faster wrong answer is no speed-up; pass agree=False '
-                           'if they are meant to differ.')
+        first, second = (textwrap.shorten(str(z), 200, placeholder=' …') for z in shapes)
+        return f'return different shapes: {first} and {second}'
+    if not all(np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
+               for x, y in zip(xs, ys, strict=True)):
+        return f'compute different numbers: they differ by up to {gap(xs, ys):.3g}'
+    return ''
+
+
+def _copied(result: Any) -> Any:
+    """A result that later calls do not change, since a variant may return the same array each time."""
+    numbers = arrays(result)
+    if all(x.dtype.kind in 'biufc' for x in numbers):
+        return [x.copy() for x in numbers]
+    with contextlib.suppress(Exception):
+        return copy.deepcopy(result)
+    return result
+
+
+def _sampled(result: Any) -> Any:
+    """Enough of a copied result to know it again: of a long array, evenly spaced elements."""
+    if not isinstance(result, list):
+        return result
+    return [x.reshape(-1)[::x.size // REMEMBERED + 1].copy() if isinstance(x, np.ndarray) else x
+            for x in result]
+
+
+def check_later_calls(first: dict[str, Any], last: dict[str, Any]) -> None:
+    """Raise :class:`VariantError` unless the last call of each variant returned what its first one did."""
+    for name, before in first.items():
+        if why := disagreement(before, last[name]):
+            raise VariantError(
+                f'the first and the last call of the variant {name!r} {why}. {SAME_INPUT} {MEANT}')
+
+
+def _containers(f: Callable) -> dict[str, Any]:
+    """The lists, dictionaries and sets that a function names and did not make itself."""
+    code = getattr(f, '__code__', None)
+    if code is None:
+        return {}
+    found = inspect.getclosurevars(f)
+    named = {**found.globals, **found.nonlocals}
+    kinds = list | dict | set | bytearray
+    return {name: x for name, x in named.items() if isinstance(x, kinds) and len(x) <= REMEMBERED}
+
+
+def _same_elements(a: Any, b: Any) -> bool:
+    """Whether two containers hold the same, each element itself or a number or text equal to it."""
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and _same_elements(list(a.values()), list(b.values()))
+    if isinstance(a, set | bytearray):
+        return a == b
+    plain = int | float | str | bytes
+    return len(a) == len(b) and all(x is y or isinstance(x, plain) and isinstance(y, plain) and x == y
+                                    for x, y in zip(a, b, strict=True))
+
+
+def _called(name: str, f: Callable[[], Any]) -> Any:
+    """The first call of a variant, which must leave its input as it found it.
+
+    Raises:
+        VariantError: it raised, or changed a list, a dictionary or a set that it did not make.
+    """
+    before = {key: (x, copy.copy(x)) for key, x in _containers(f).items()}
+    result = _call(f'the variant {name!r}', f)
+    if changed := [key for key, (x, was) in before.items() if not _same_elements(x, was)]:
+        raise VariantError(f'the variant {name!r} changes {changed[0]!r}, which was there before. '
+                           f'{SAME_INPUT} Copy {changed[0]!r} in each call. {MEANT}')
+    return result
 
 
 def amount(result: Any) -> float:
@@ -509,9 +603,10 @@ def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above:
     windows: list[list] = []
     aside, reason, start = 0, '', time.perf_counter()
     length = min(SPAN, budget) / WINDOWS
-    with _no_gc():
+    with _no_gc() as free_cycles:
         for look in (WINDOWS, 2 * WINDOWS):
             while len(windows) < look and aside <= look:
+                free_cycles()
                 end, began, window = watch(), time.perf_counter(), []
                 while not window or time.perf_counter() - began < 0.99 * length:
                     window.append(take())
@@ -565,7 +660,8 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
         slow, fast: called without arguments.
         above, below: the bound on the ratio; at most one of them.
         sync, clock, sample_seconds: as for :func:`measure`.
-        agree: require that both return the same numbers.
+        agree: require that both return the same numbers, and that each returns in its last call what it
+            returned in its first.
         budget: seconds for ten windows, if that is less than :data:`SPAN`; warm-up aside, and at
             least ten pairs all the same.
         watch: begins to watch whatever must hold meanwhile; what it returns ends the watch and says
@@ -575,25 +671,32 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
         names: of the variants, for errors.
 
     Raises:
-        VariantError: a variant raised, the variants compute different numbers, or one of them did not
-            do its work.
+        VariantError: a variant raised, the variants compute different numbers, the last call of one differs
+            from its first, or one of them did not do its work.
         ValueError: see :func:`measure`.
     """
     now, length = _clock(clock, sample_seconds, sync)
-    results = {}
-    for name, f in zip(names, (slow, fast), strict=True):
-        result = _call(f'the variant {name!r}', f)
-        # a copy: the other variant may write into the same array
-        results[name] = result if work is not None or not agree else [
-            x.copy() for x in arrays(result)]
+    variants = dict(zip(names, (slow, fast), strict=True))
     if work is not None:
-        check_work(results, work)
+        check_work({name: _call(f'the variant {name!r}', f) for name, f in variants.items()}, work)
     elif agree:
-        check_agreement(*results.values())
-    del results
-    calls = _calibrate([slow, fast], sync, now, length)
-    pairs, f = _until_decided(lambda: _round([slow, fast], calls, sync, now), lambda p: p[0] / p[1],
-                              above, below, budget, watch)
+        # copies: the other variant may write into the same array
+        first = {name: _copied(_called(name, f)) for name, f in variants.items()}
+        check_agreement(*first.values())
+        first = {name: _sampled(result) for name, result in first.items()}
+    else:
+        for name, f in variants.items():
+            _call(f'the variant {name!r}', f)
+    try:
+        calls = _calibrate([slow, fast], sync, now, length)
+        pairs, f = _until_decided(lambda: _round([slow, fast], calls, sync, now), lambda p: p[0] / p[1],
+                                  above, below, budget, watch)
+    except Exception as e:      # around all samples: around each call it would take time of its own
+        raise VariantError(f'one of the variants {names[0]!r} and {names[1]!r}, or what waits for them, '
+                           f'raised {type(e).__name__} in a later call than the first: {e}. Variants are '
+                           'called thousands of times: each call must find what the first one found.') from e
+    if agree and work is None:
+        check_later_calls(first, {name: _sampled(_copied(f())) for name, f in variants.items()})
     medians = np.median(pairs, axis=0).tolist() if pairs else [math.nan] * 2
     return Ratio(**vars(f), slow=medians[0], fast=medians[1])
 
