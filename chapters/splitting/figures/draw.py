@@ -102,4 +102,35 @@ def shares():
     return ax
 
 
-FIGURES = {'halves': halves, 'schedules': schedules, 'shares': shares}
+def alexnet():
+    """AlexNet's layers on two GPUs, and the layers before which these communicate."""
+    _, ax = plt.subplots(figsize=(6.4, 2.6), layout='constrained')
+    layers = (('conv 1', 48, False), ('conv 2', 128, False), ('conv 3', 192, True), ('conv 4', 192, False),
+              ('conv 5', 128, False), ('full 6', 2048, True), ('full 7', 2048, True))
+    rows = ((1.5, '#9ecae1'), (0, '#fdd0a2'))
+    ax.add_patch(Rectangle((-1.6, 0.55), 1, 1.4, facecolor='0.9', edgecolor='0.3'))
+    ax.text(-1.1, 1.25, 'image', ha='center', va='center', fontsize=8)
+    ends = [(-0.6, 1.25)] * 2
+    for k, (name, kernels, crossing) in enumerate(layers):
+        x = 1.5 * k
+        for gpu, (y, colour) in enumerate(rows):
+            ax.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, edgecolor='0.3'))
+            ax.text(x + 0.5, y + 0.5, f'{name}\n{kernels}', ha='center', va='center', fontsize=8)
+            for start in ends if crossing else ends[gpu:gpu + 1]:
+                ax.annotate('', (x, y + 0.5), start, arrowprops={'arrowstyle': '->', 'shrinkA': 0,
+                                                                 'shrinkB': 0})
+        ends = [(x + 1, y + 0.5) for y, _ in rows]
+    x = 1.5 * len(layers)
+    ax.add_patch(Rectangle((x, 0.55), 1, 1.4, facecolor='0.9', edgecolor='0.3'))
+    ax.text(x + 0.5, 1.25, 'full 8\n1,000', ha='center', va='center', fontsize=8)
+    for start in ends:
+        ax.annotate('', (x, 1.25), start, arrowprops={'arrowstyle': '->', 'shrinkA': 0, 'shrinkB': 0})
+    for gpu, (y, _) in enumerate(rows):
+        ax.text(-0.1, y + (1.15 if gpu == 0 else -0.2), f'GPU {gpu}', ha='left',
+                va='bottom' if gpu == 0 else 'top', fontsize=8)
+    ax.set(xlim=(-1.8, x + 1.2), ylim=(-0.6, 3))
+    ax.axis('off')
+    return ax
+
+
+FIGURES = {'alexnet': alexnet, 'halves': halves, 'schedules': schedules, 'shares': shares}
