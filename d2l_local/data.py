@@ -26,6 +26,11 @@ FASHION_MNIST_MD5 = {      # as https://github.com/zalandoresearch/fashion-mnist
     'train-labels-idx1-ubyte.gz': '25c81989df183df01b3e8a0aad5dffbe',
     't10k-images-idx3-ubyte.gz': 'bef4ecab320f06d8554ea6380940ec79',
     't10k-labels-idx1-ubyte.gz': 'bb300cfdad3c16e7a12a480ee83cd310'}
+FASHION_MNIST_DEBIAN = {   # as its package has them in /usr/share/datasets/fashion-mnist: no name and date inside
+    'train-images-idx3-ubyte.gz': 'cf8536b0aa1a6ac5fa3f23001093305c',
+    'train-labels-idx1-ubyte.gz': '10bea18fdb374794d4bb42e356e600c9',
+    't10k-images-idx3-ubyte.gz': 'f78720b4224f21cce2f2ccf2d7a94c9a',
+    't10k-labels-idx1-ubyte.gz': '0d30e22e447f3c33dab9ed536400ac01'}
 
 
 def digits(size: int = 28) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -60,9 +65,10 @@ def _sha1(content: bytes) -> str:
 
 
 def _known(name: str, content: bytes) -> bool:
-    """Whether this is the file as MXNet or as the project itself distributes it."""
+    """Whether this is the file as MXNet, the project itself or Debian distributes it."""
     return (_sha1(content) == FASHION_MNIST_SHA1[name]
-            or hashlib.md5(content, usedforsecurity=False).hexdigest() == FASHION_MNIST_MD5[name])
+            or hashlib.md5(content, usedforsecurity=False).hexdigest()
+            in (FASHION_MNIST_MD5[name], FASHION_MNIST_DEBIAN[name]))
 
 
 def _downloaded(name: str, folder: Path) -> bytes:
@@ -74,7 +80,8 @@ def _downloaded(name: str, folder: Path) -> bytes:
     if file.exists() and _known(name, content := file.read_bytes()):
         return content
     instead = 'made images (D2L_DATA=stand_in)' if full_epochs() else 'the digits (D2L_DATA=digits)'
-    advice = f'Without a network, use {instead}, or copy the file to {file}.'
+    advice = (f'Without a network, use {instead}, or copy the file to {file}. '
+              'Debian has it in its package dataset-fashion-mnist.')
     try:
         with urllib.request.urlopen(url, timeout=30) as answer:
             content = answer.read()

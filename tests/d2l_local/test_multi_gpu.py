@@ -197,15 +197,16 @@ def test_fashion_mnist_is_downloaded_once(server, tmp_path):
     assert sorted(f.name for f in (tmp_path / 'd2l_local').iterdir()) == sorted(FILES)
 
 
-def test_a_file_as_the_project_itself_gives_it_out_is_taken(server, monkeypatch, tmp_path):
-    """Its labels are compressed in another way than those that MXNet mirrors."""
+@pytest.mark.parametrize('known', ['FASHION_MNIST_MD5', 'FASHION_MNIST_DEBIAN'])
+def test_a_file_as_others_give_it_out_is_taken(server, monkeypatch, tmp_path, known):
+    """The project itself, whose labels are compressed in another way than MXNet's, and Debian."""
     folder = tmp_path / 'd2l_local'
     folder.mkdir()
     own = {n: gzip.compress(gzip.decompress(c), mtime=1) for n, c in server.content.items()}
     assert all(own[n] != c for n, c in server.content.items())
     for name, content in own.items():
         (folder / name).write_bytes(content)
-    monkeypatch.setattr(data, 'FASHION_MNIST_MD5',
+    monkeypatch.setattr(data, known,
                         {n: hashlib.md5(c, usedforsecurity=False).hexdigest() for n, c in own.items()})
     assert data.fashion_mnist()[0][1].tolist() == list(range(6))
     assert not server.asked

@@ -208,10 +208,12 @@ def test_missing_in_a_collective():
 NETWORK = SimpleNamespace(addresses=['10.0.0.1', '10.0.0.2', '10.0.0.3'], interface='eth', user='')
 
 
-@pytest.mark.parametrize(('network', 'gpus', 'backend', 'taken'), [
-    (None, 2, 'cpu:gloo,cuda:nccl', [0, 1]), (None, 1, 'gloo', []), (None, 0, 'gloo', []),
-    (NETWORK, 2, 'gloo', []), (NETWORK, 8, 'gloo', [])])
-def test_each_rank_has_a_gpu_of_its_own_or_none(monkeypatch, network, gpus, backend, taken):
+@pytest.mark.parametrize(('network', 'gpus', 'backend', 'taken', 'how'), [
+    (None, 2, 'cpu:gloo,cuda:nccl', [0, 1], {}), (None, 1, 'gloo', [], {}), (None, 0, 'gloo', [], {}),
+    (NETWORK, 2, 'gloo', [], {}), (NETWORK, 8, 'gloo', [], {}),
+    (None, 1, 'cpu:gloo,cuda:nccl', [0], {'k': 1, 'single_gpu': True}), (None, 1, 'gloo', [], {'k': 1}),
+    (None, 1, 'gloo', [], {'single_gpu': True}), (None, 0, 'gloo', [], {'k': 1, 'single_gpu': True})])
+def test_each_rank_has_a_gpu_of_its_own_or_none(monkeypatch, network, gpus, backend, taken, how):
     """And none in a network, whose links NCCL would not use. Here, ranks join one after the other."""
     import torch
     from torch import distributed as dist
@@ -233,8 +235,10 @@ def test_each_rank_has_a_gpu_of_its_own_or_none(monkeypatch, network, gpus, back
     monkeypatch.setattr(dist, 'TCPStore', lambda *_, master_listen_fd=None, **__:
                         master_listen_fd and os.close(master_listen_fd))
     monkeypatch.setattr(dist, 'init_process_group', lambda backend, **_: backends.append(backend))
-    ranks.ranks(2, network=network).stop()
-    assert [p['LOCAL_RANK'] for p in places] == ['0', '1'] == [p['RANK'] for p in places]
-    assert {p['LOCAL_WORLD_SIZE'] for p in places} == {'2'}
-    assert (backends, devices) == ([backend] * 2, taken)
+    how = {'k': 2, **how}
+    ranks.ranks(network=network, **how).stop()
+    numbers = [str(i) for i in range(how['k'])]
+    assert [p['LOCAL_RANK'] for p in places] == numbers == [p['RANK'] for p in places]
+    assert {p['LOCAL_WORLD_SIZE'] for p in places} == {str(how['k'])}
+    assert (backends, devices) == ([backend] * how['k'], taken)
     assert os.environ['CUDA_VISIBLE_DEVICES'] == ('0,1' if taken else '')     # fully_shard takes what it sees

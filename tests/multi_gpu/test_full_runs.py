@@ -18,6 +18,7 @@ def full_runs(monkeypatch, tmp_path):
     monkeypatch.setattr(module, 'RECORD', tmp_path / 'record.json')
     monkeypatch.setenv('D2L_FULL', '3')
     monkeypatch.setenv('D2L_DATA', 'stand_in')
+    monkeypatch.setattr(module.os, 'getloadavg', lambda: (0.5, 0.5, 0.5), raising=False)
     return module
 
 
@@ -42,9 +43,20 @@ def test_a_later_run_takes_the_place_of_an_earlier_one(full_runs, capsys):
     assert lines[5].startswith('  recorded on 20') and len(lines) == 6
 
 
+def test_beside_other_programs_no_time_is_kept(full_runs, monkeypatch, capsys):
+    monkeypatch.setattr(full_runs.machine, 'cores', lambda: 2)
+    monkeypatch.setattr(full_runs.os, 'getloadavg', lambda: (9.0, 2.0, 2.0), raising=False)
+    full_runs.note('LeNet, MXNet', '1 device(s)', 70.0, 0.9)
+    assert json.loads(full_runs.RECORD.read_text())[0]['seconds'] is None
+    full_runs.show('LeNet, MXNet')
+    said = capsys.readouterr().out
+    assert 'not timed, because other programs ran at the same time, test accuracy 90.0%' in said
+
+
 def test_what_is_stored_can_be_shown(full_runs, monkeypatch, capsys):
     stored = ROOT / 'chapters' / 'multi_gpu' / 'full_runs' / 'record.json'
     monkeypatch.setattr(full_runs, 'RECORD', stored)
     for r in json.loads(stored.read_text()):
         full_runs.show(r['name'])
-        assert f'{r["seconds"]:,.0f} s an epoch' in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert (f'{r["seconds"]:,.0f} s an epoch' if r['seconds'] else 'not timed') in said

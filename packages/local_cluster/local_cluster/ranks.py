@@ -72,7 +72,7 @@ class Ranks(cluster.Group):
 
 def ranks(k: int, patience: float = 10.0, port: int | None = None,
           network: links.Network | None = None, prepare: str = f'{__name__}:prepare',
-          threads: int | None = None, **variables: str) -> Ranks:
+          threads: int | None = None, single_gpu: bool = False, **variables: str) -> Ranks:
     """Start ``k`` ranks that have joined one process group; ``run`` calls a function in all.
 
     With a GPU for each of at least two ranks, a rank has one and they talk by NCCL. Else, and
@@ -85,6 +85,8 @@ def ranks(k: int, patience: float = 10.0, port: int | None = None,
             start, before it raises.
         port, prepare, variables: as for :class:`Ranks`. What replaces ``prepare`` calls it.
         threads: of each rank; by default the cores of this process, divided among the ranks.
+        single_gpu: a group of one rank takes a GPU where there is a single one, too. By default it does
+            not, so that one rank is on the same kind of device as two.
         network: as for :class:`Ranks`. What a rank sends goes over its host's link. GPUs stay unused
             then: NCCL would send from one to the other inside this computer, past the links.
 
@@ -97,7 +99,8 @@ def ranks(k: int, patience: float = 10.0, port: int | None = None,
         variables = {'GLOO_SOCKET_IFNAME': interface, **variables}
     own = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     group = Ranks(k, prepare, port, network, **variables)
-    group.run(join, patience, threads or max(1, own // k), bool(network), timeout=patience + 50)
+    group.run(join, patience, threads or max(1, own // k), bool(network), 1 if single_gpu else 2,
+              timeout=patience + 50)
     return group
 
 
@@ -119,18 +122,19 @@ def prepare() -> None:
             importlib.import_module(name)
 
 
-def join(patience: float, threads: int, emulated: bool = False) -> None:
+def join(patience: float, threads: int, emulated: bool = False, least: int = 2) -> None:
     """Called in each rank: take a device or a share of the cores, and join the group.
 
     With ``emulated`` links it takes no GPU: only what Gloo sends goes over them. A rank that takes none sees
     none, or PyTorch would lay out meshes of devices over GPUs.
+    GPUs are used where there are ``least`` of them or more.
     """
     import torch
     from torch import distributed as dist
     torch.set_num_threads(threads)
     here, first = int(os.environ['LOCAL_WORLD_SIZE']), os.environ['RANK'] == '0'
     backend = 'gloo'
-    if not emulated and torch.cuda.device_count() >= max(2, here):
+    if not emulated and torch.cuda.device_count() >= max(least, here):
         torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
         backend = 'cpu:gloo,cuda:nccl'
     else:
