@@ -5,12 +5,17 @@ the second is for the next try. None of them is the solution.
 """
 
 import importlib.util
+import itertools
 import math
+import re
 import statistics
 import time
 import types
+import unicodedata
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,19 +41,24 @@ class Missing(Exception):
 
 
 class Part(NamedTuple):
-    """A figure or a word that is asked for. A float is right within a share; all else is exact."""
+    """A figure or a word that is asked for, or a set or a list of them.
+
+    A figure is right within a share; without one, a whole number below 1,000 is a count, which has to be
+    exact, and any other figure is right within 2%.
+    """
 
     expected: Any
     asks: str
     hint: str
     second: str
-    within: float = 0.02
+    within: float | None = None
 
 
 class Exercise(NamedTuple):
     """What is known of an exercise: a test of its parts, the cell to begin with, what each part is.
 
-    An answer that has code may take so many seconds and so many bytes.
+    An answer that has code may take so many seconds and so many bytes. What the test imports is imported
+    before, and not at the expense of the answer.
     """
 
     test: Callable[..., None]
@@ -57,52 +67,96 @@ class Exercise(NamedTuple):
     points: tuple[str, ...] = ()
     seconds: float = 20
     memory: int = 2 << 30
+    imports: tuple[str, ...] = ()
     topic: str = ''
 
 
 known: dict[tuple[str, str | None], Exercise] = {}      # by label and framework
+loading = ''        # the topic whose exercises are being read
 
 
 @cache
 def load() -> dict[tuple[str, str | None], Exercise]:
     """All exercises that can be checked; reads the ``checkers.py`` of the topics."""
+    global loading
     for path in sorted(ROOT.glob('chapters/*/checkers.py')):
-        before, name = set(known), path.parent.name
-        spec = importlib.util.spec_from_file_location(f'{name}_checks', path)
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
-        known.update({key: known[key]._replace(topic=name) for key in set(known) - before})
+        loading = path.parent.name
+        try:
+            spec = importlib.util.spec_from_file_location(f'{loading}_checks', path)
+            spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        finally:
+            loading = ''
     return known
 
 
-def exercise(label: str, stub: str, framework: str | None = None, **limits: float) -> Callable:
-    """Decorates a test of a function; ``stub`` has its first lines and its docstring."""
+def _define(label: str, framework: str | None, one: Exercise) -> None:
+    """Make an exercise known. One of a notebook or a script may be defined anew, one of a topic may not.
+
+    Raises:
+        ValueError: there is another one with this label.
+    """
+    there = known.get((label, framework))
+    if there and (there.topic or loading):
+        raise ValueError(f'there is an exercise {label!r} already')
+    known[label, framework] = one._replace(topic=loading)
+
+
+def exercise(label: str, stub: str, framework: str | None = None, **limits: Any) -> Callable:
+    """Decorates a test of a function; ``stub`` has its first lines and its docstring.
+
+    Args:
+        limits: ``seconds``, ``memory`` and ``imports`` of an :class:`Exercise`.
+    """
     def register(test: Callable[[Any], None]) -> Callable[[Any], None]:
         name = stub.split('def ')[-1].split('(')[0]
-        known[label, framework] = Exercise(test, f'{stub}\n    ...\n\n\ncheck({label!r}, {name})',
-                                           {'answer': f'the function {name}'}, **limits)
+        _define(label, framework, Exercise(test, f'{stub}\n    ...\n\n\ncheck({label!r}, {name})',
+                                           {'answer': f'the function {name}'}, **limits))
         return test
     return register
 
 
-def numbers(label: str, framework: str | None = None, **parts: Part) -> None:
-    """An exercise whose answer is figures or words."""
+def numbers(label: str, framework: str | None = None, also: Sequence[dict[str, Any]] = (),
+            **parts: Part) -> None:
+    """An exercise whose answer is figures or words.
+
+    Args:
+        also: other figures for some of the parts, which are right together.
+
+    Raises:
+        TypeError: a part expects something that no answer can be compared with.
+    """
+    for name, part in parts.items():
+        for e in part.expected if isinstance(part.expected, set | list) else [part.expected]:
+            if not isinstance(e, str | bool | int | float):
+                raise TypeError(f'{name} expects {e!r}, which is neither a number nor a word')
+    choices = {name: _choices(part, parts) for name, part in parts.items()}
+
     def test(*answers: Any) -> None:
-        for answer, (name, part) in zip(answers, parts.items(), strict=True):
-            need(_same(answer, part.expected, part.within), f'{name}, {part.asks}', part.hint,
-                 part.second)
+        given = dict(zip(parts, answers, strict=True))
+        held = {name: [_same(given[name], other.get(name, part.expected), part.within,
+                             f'{name}, {part.asks}', choices[name]) for other in ({}, *also)]
+                for name, part in parts.items()}
+        if not any(map(all, zip(*held.values(), strict=True))):
+            for name, part in parts.items():
+                need(held[name][0], f'{name}, {part.asks}', part.hint, part.second)
     lines = ''.join(f'    {name}=...,   # {part.asks}\n' for name, part in parts.items())
-    known[label, framework] = Exercise(test, f'check(\n    {label!r},\n{lines})',
-                                  {name: part.asks for name, part in parts.items()})
+    _define(label, framework, Exercise(test, f'check(\n    {label!r},\n{lines})',
+                                       {name: part.asks for name, part in parts.items()}))
 
 
 def text(label: str, *points: str) -> None:
     """An exercise of free text: its answer is shown the points to compare it with."""
     def test(answer: Any) -> None:
-        need(isinstance(answer, str) and len(answer.split()) >= 10, 'an answer in words',
+        lines = [answer] if isinstance(answer, str) else listed(answer, 'an answer in words')
+        words = ' '.join(map(str, lines))
+        letters = [c for c in words if c.isalpha()]
+        wide = [c for c in letters if unicodedata.east_asian_width(c) in 'WF']     # Chinese has no spaces
+        need(len(letters) >= 40 and len({*words.casefold().split()}) >= 7
+             or len(wide) >= 15 and len({*wide}) >= 8, 'an answer in words',
              'Write what you would tell a colleague, as a text in quotes.',
-             'At least ten words: only then the points to compare with are shown.')
-    known[label, None] = Exercise(test, f"answer = ...   # '''your text'''\n\ncheck({label!r}, answer)",
-                                  {'answer': 'a text in quotes'}, points)
+             'A sentence at least: only then the points to compare with are shown.')
+    _define(label, None, Exercise(test, f"answer = ...   # '''your text'''\n\ncheck({label!r}, answer)",
+                                  {'answer': 'a text in quotes'}, points))
 
 
 def need(holds: bool, what: str, hint: str, second: str) -> None:
@@ -115,19 +169,113 @@ def need(holds: bool, what: str, hint: str, second: str) -> None:
         raise Missing(what, hint, second)
 
 
-def _same(answer: Any, expected: Any, within: float) -> bool:
+def number(x: Any, what: str = 'a number') -> int | float:
+    """A number in any form, as one of Python: of NumPy, of a framework, a Fraction, an array without axes.
+
+    Raises:
+        Missing: it is none. A text is none either, whatever it says: the hint names the form.
+    """
+    given = x
+    if getattr(x, 'shape', None) == () and hasattr(x, 'item'):
+        x = x.item()
+    if isinstance(x, complex) and not x.imag:
+        x = x.real
+    try:
+        if isinstance(x, Integral) and not isinstance(x, bool):
+            return int(x) if abs(x) < 1 << 1000 else math.inf if x > 0 else -math.inf
+        if isinstance(x, Real | Decimal) and not isinstance(x, bool):
+            return float(x)
+    except OverflowError:       # of a Fraction
+        return math.inf if x > 0 else -math.inf
+    raise Missing(what, f'Give a number, such as 0.5, not {_form(given)}.',
+                  'Without quotes, brackets and units: a quarter is 0.25 or 1 / 4.')
+
+
+def listed(x: Any, what: str = 'a list', ordered: bool = True) -> list:
+    """What a list, a tuple, an array, a range or a generator has, and a set if there is no order.
+
+    Raises:
+        Missing: it is nothing of the kind. The hint names the form.
+    """
+    odd = (str, bytes, set, frozenset, dict) if ordered else (str, bytes)
+    try:
+        if not isinstance(x, odd):
+            return list(itertools.islice(x, 1 << 20))
+    except (TypeError, IndexError):     # of what cannot be iterated
+        pass
+    kind = 'list, such as [1, 2]' if ordered else 'set, such as {1, 2}'
+    raise Missing(what, f'Give a {kind}, not {_form(x)}.', 'In brackets, and with commas between its parts.')
+
+
+def _form(x: Any) -> str:
+    """What somebody gave, in words."""
+    if isinstance(x, str):
+        return f'the text {x[:40]!r}'
+    if x is None or isinstance(x, bool | np.bool_ | Real):
+        return f'{x}'[:40]
+    if shape := getattr(x, 'shape', None):
+        return f'an array of shape {tuple(shape)}'
+    kind = 'function' if callable(x) else type(x).__name__
+    return f'{"an" if kind[0] in "aeiou" else "a"} {kind}'
+
+
+def _word(x: Any) -> str:
+    """A word without its case, spaces and full stop; yes and no for what is true and what is false."""
+    x = x.item() if getattr(x, 'shape', None) == () and hasattr(x, 'item') else x
+    if isinstance(x, bool):
+        return 'yes' if x else 'no'
+    word = ' '.join(x.split()).strip(' .,;!"\'').casefold() if isinstance(x, str) else ''
+    return {'true': 'yes', 'false': 'no'}.get(word, word)
+
+
+def _choices(part: Part, parts: dict[str, Part]) -> list[str]:
+    """The words that an exercise offers for a part: in quotes, in its own line or in that of another.
+
+    For a set, those in its lines. Nothing, if it offers none.
+    """
+    lines = [part.asks, *(p.asks for p in parts.values())]
+    if isinstance(part.expected, bool):
+        return ['True', 'False']
+    if isinstance(part.expected, str):
+        offers = [re.findall(r"'([^']+)'", line) for line in lines]
+        return next((o for o in offers if part.expected in o), [*dict.fromkeys(itertools.chain(*offers))])
+    if isinstance(part.expected, set) and all(isinstance(e, str) for e in part.expected):
+        offers = [listing[0].split(', ') for line in lines if (listing := re.search(r'(?<=of )[^:]*', line))]
+        return next((o for o in offers if part.expected <= {*o}), [])
+    return []
+
+
+def _same(answer: Any, expected: Any, within: float | None, what: str = '',
+          choices: Sequence[str] = ()) -> bool:
+    """Whether an answer is the expected one.
+
+    Raises:
+        Missing: it has a form that cannot be compared, or is a word that was not offered.
+    """
     if isinstance(expected, str | bool):
-        return type(answer) is type(expected) and (
-            str(answer).strip().casefold() == str(expected).casefold())
-    if isinstance(expected, set | list):
-        if not isinstance(answer, set | list | tuple) or len(answer) != len(expected):
-            return False
-        if isinstance(expected, set):
-            return {str(a).casefold() for a in answer} == {str(e).casefold() for e in expected}
-        return all(_same(a, e, within) for a, e in zip(answer, expected, strict=True))
-    if isinstance(answer, bool) or not isinstance(answer, int | float | np.number):
-        return False
-    return math.isclose(answer, expected, rel_tol=within if isinstance(expected, float) else 1e-9)
+        word = _word(answer)
+        offered = {_word(c) for c in choices} or {word} - {''}
+        if word not in offered:
+            words = [*map(repr, choices)] if isinstance(expected, str) else choices
+            raise Missing(what, f'Give {" or ".join(words) or "a word in quotes"}, not {_form(answer)}.',
+                          'Other words cannot be compared.')
+        return word == _word(expected)
+    if isinstance(expected, list):
+        found = listed(answer, what)
+        need(len(found) == len(expected), what, f'Give {len(expected)} of them, and not {len(found)}.',
+             'In the order of the question.')
+        return all(_same(a, e, within, what) for a, e in zip(found, expected, strict=True))
+    if isinstance(expected, set):
+        found = listed(answer, what, ordered=False)
+        if all(isinstance(e, str) for e in expected):
+            odd = next((a for a in found if not _word(a) or choices and _word(a) not in choices), None)
+            need(odd is None, what, f'{odd!r} is none of the words of the question.',
+                 'Write them as they stand there.')
+            return {*map(_word, found)} == {*map(_word, expected)}
+        return {number(a, what) for a in found} == expected
+    if within is None:
+        within = 1e-9 if isinstance(expected, int) and abs(expected) < 1000 else 0.02
+    return math.isclose(number(answer, what), expected, rel_tol=within)
 
 
 def fetch(y: Any) -> np.ndarray:
@@ -135,6 +283,12 @@ def fetch(y: Any) -> np.ndarray:
     for step in ('detach', 'cpu', 'asnumpy' if hasattr(y, 'asnumpy') else 'numpy'):
         y = getattr(y, step)() if hasattr(y, step) else y
     return np.array(y)
+
+
+def _bits(kind: str) -> float:
+    """The bits of a number by the name of its type; infinite, if the name does not say."""
+    found = re.search(r'\d+', kind)
+    return int(found[0]) if found else math.inf
 
 
 def timed(function: Callable, make: Callable[[int], Sequence], expected: Callable, floor: float,
@@ -165,16 +319,22 @@ def timed(function: Callable, make: Callable[[int], Sequence], expected: Callabl
              'inputs that stay as they were', 'Something writes into the arrays that it was given.',
              'Look for operations in place, such as += or a name that ends with an underscore.')
         right, stale = expected(*before), last
-        last, scale = right, np.abs(right).max()
+        last, scale = right, np.abs(right).max() or 1
         need(result.shape == right.shape, 'the shape',
              f'The result should have the shape {right.shape}.', 'Print the shape after each line.')
         off = np.abs(result.astype(float) - right).max() / scale
         need(off <= tolerance or stale is None or np.abs(result - stale).max() > tolerance * scale,
              'a fresh result in each call', 'This result belongs to the inputs of the call before.',
              'Each call gets new inputs. What is kept from one call to the next?')
-        coarse = tolerance < off < 0.05 or (off <= tolerance and kind not in ('', right.dtype.name))
-        need(not coarse, 'the precision', f'The result should be as exact as {right.dtype.name} allows.',
+        errors = (result.astype(float) - right) * np.sign(right)
+        at_random = abs(errors.sum()) < 0.5 * np.abs(errors).sum()      # as rounding goes, up and down
+        coarse = _bits(kind) < _bits(right.dtype.name) or tolerance < off < 0.05 and at_random
+        need(off > 0.05 or not coarse, 'the precision',
+             f'The result should be as exact as {right.dtype.name} allows.',
              'Which line rounds to fewer bits? A speed that comes from that should be said.')
+        need(not tolerance < off < 0.05, 'the right numbers',
+             f'All are nearly right, and the same way off, by up to {off:.1g} of the largest.',
+             'That is no rounding. Which definition does each operation follow, and what are its defaults?')
         need(off <= tolerance, 'the right numbers', 'Compare with a plain loop on a small case.',
              'Print where the two differ most, and by how much.')
     need(all(getattr(time, name) is c and isinstance(c, types.BuiltinFunctionType)
