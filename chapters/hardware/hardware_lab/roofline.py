@@ -11,9 +11,11 @@ from hardware_lab import MIB, kernels
 from hardware_lab.figures import Table
 from hardware_lab.memory import reported_caches
 from tested_results import machine
-from tested_results.timing import _round
+from tested_results.timing import _round, _sample
 
 AT_PEAK = 2 ** 28            # multiply-adds of one look at the peak: some milliseconds
+WARM = 0.02                  # seconds of a sample: most of its calls find in the caches what these can keep
+MOST = 1000                  # calls of a sample
 
 
 def beyond_caches() -> tuple[int, str]:
@@ -86,7 +88,10 @@ class Roof:
 
 def measure(jobs: Mapping[str, tuple[Callable, float, float, str]], arrays: tuple[np.ndarray, ...],
             no_ceiling: str = '', now: Callable[[], float] = time.thread_time) -> Roof:
-    """Measure peak, slopes and jobs in turn, on one core.
+    """Measure peak, slopes and jobs in turn, on one core, in seven rounds.
+
+    A job is called again and again for some milliseconds, and its time is the mean: in a single call, one
+    that works in a cache would fetch what the streams before it have evicted.
 
     Args:
         jobs: by name the job, its operations, the bytes between core and memory, and the slope that
@@ -106,8 +111,11 @@ def measure(jobs: Mapping[str, tuple[Callable, float, float, str]], arrays: tupl
                'copy': (lambda: np.copyto(a, b), 3 * a.nbytes, 'writing')}
     every = {k: job for k, (job, *_) in [*streams.items(), *jobs.items()]}
     every['peak'] = lambda: peak(AT_PEAK)
-    rounds = [_round(list(every.values()), [1] * len(every), None, now) for _ in range(8)]
-    times = dict(zip(every, np.array(rounds[1:]).T, strict=True))      # the first one compiles
+    for job in every.values():
+        job()                                                           # the first call compiles
+    calls = [min(MOST, max(1, round(WARM / _sample(job, 1, None, now)))) for job in every.values()]
+    rounds = [_round(list(every.values()), calls, None, now) for _ in range(7)]
+    times = dict(zip(every, np.array(rounds).T, strict=True))
     rates = [(slope, moved / times[k]) for k, (_, moved, slope) in streams.items()]
     rates += [(slope, moved / times[k]) for k, (_, _, moved, slope) in jobs.items()]
     slopes = {k: np.max([rate for slope, rate in rates if slope == k], 0) for k in ('reading', 'writing')}
