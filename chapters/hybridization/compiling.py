@@ -16,37 +16,36 @@ import torch
 from torch._inductor import config
 from torch._inductor.utils import clear_caches, get_code
 
-# Precompiled headers speed up later compilations, but take time once, and would stay outside of the
-# cache's folder, 150 MB each.
-SETTINGS = {'cpp_cache_precompile_headers': False, 'aot_inductor.precompile_headers': False}
+# AOTInductor's precompiled headers would stay outside of the cache's folder.
+SETTINGS = {'aot_inductor.precompile_headers': False}
 if platform.machine() in ('x86_64', 'AMD64'):
     # To find out which vector instructions there are, Inductor would compile and run a program for each
-    # kind. Here it trusts what the processor reports, and uses vectors of at most 256 bits, for which
-    # every C++ compiler generates code.
-    SETTINGS |= {'cpp.vec_isa_ok': True, 'cpp.simdlen': 256}
+    # kind. Here it trusts what the processor reports.
+    SETTINGS['cpp.vec_isa_ok'] = True
+# The code that a page prints is the same on every x86 processor: it has vectors of 256 bits, which all have.
+SHOWN = {'cpp.simdlen': 256} if 'cpp.vec_isa_ok' in SETTINGS else {}
 
 _open: list['fresh_compile_cache'] = []
+_headers: list[tempfile.TemporaryDirectory] = []        # of this process, deleted at its end
 
 
 class fresh_compile_cache(contextlib.AbstractContextManager):   # noqa: N801, used as a function
     """From now on ``torch.compile`` keeps what it compiles in an empty folder of its own.
 
     So the first compilation really is the first, whatever ran on this machine before, and nothing
-    stays behind. The C++ that Inductor generates uses vectors of at most 256 bits.
+    stays behind. Inductor's settings are its defaults. It precompiles the headers of its C++ once on a
+    machine, 150 MB for each set of flags; here it does so once in a process, in a folder of their own, and
+    only where ``openssl`` is installed, which PyTorch needs for it.
 
     ``cache = fresh_compile_cache()`` at the top of a page and ``cache.close()`` at its end, or a ``with``
     statement. Closing deletes the folder and restores every setting; if it is forgotten, the next cache
     or the end of the process does it. What is compiled can be called further on.
 
-    Args:
-        headers: precompile the headers of the generated C++ into the folder, for a page that compiles many
-            programs; only where ``openssl`` is installed, which PyTorch needs for it.
-
     Attributes:
         folder: where the compiled code lies.
     """
 
-    def __init__(self, headers: bool = False):
+    def __init__(self) -> None:
         while _open:            # a cell that ran twice: the older one first, or it would undo this one
             _open.pop().close()
         with contextlib.ExitStack() as stack:
@@ -55,8 +54,10 @@ class fresh_compile_cache(contextlib.AbstractContextManager):   # noqa: N801, us
             stack.enter_context(_environment('TORCHINDUCTOR_CACHE_DIR', str(self.folder)))
             stack.enter_context(_environment('TRITON_CACHE_DIR', str(self.folder / 'triton')))
             stack.enter_context(config.patch(SETTINGS))
-            if headers and shutil.which('openssl'):
-                stack.enter_context(_precompiled_headers(self.folder / 'headers'))
+            if shutil.which('openssl'):
+                stack.enter_context(_precompiled_headers())
+            else:
+                stack.enter_context(config.patch('cpp_cache_precompile_headers', False))
             clear_caches()      # what this process has in memory of the cache before
             stack.callback(clear_caches)
             self._closing = weakref.finalize(self, stack.pop_all().close)
@@ -87,21 +88,23 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _precompiled_headers(folder: Path) -> Iterator[None]:
-    """Let Inductor precompile the headers of its C++, and put them into this folder."""
+def _precompiled_headers() -> Iterator[None]:
+    """Let Inductor put the precompiled headers of its C++ into a folder of this process."""
     from torch._inductor import codecache
-    remembered = codecache._precompile_header       # where each lies, even when it is gone
-    remembered.cache_clear()
+    remembered = codecache._precompile_header       # where each lies
+    if not _headers:
+        _headers.append(tempfile.TemporaryDirectory(prefix='torch_headers_', ignore_cleanup_errors=True))
+        remembered.cache_clear()
+    folder = Path(_headers[0].name)
     with (config.patch('cpp_cache_precompile_headers', True),
           mock.patch.multiple(codecache, _HEADER_DIR=str(folder), _HEADER_LOCK_DIR=str(folder / 'locks'))):
-        try:
-            yield
-        finally:
-            remembered.cache_clear()
+        yield
 
 
 def generated_code(function: Callable, *inputs: torch.Tensor, triton: bool = False) -> str:
     """The Python module that Inductor writes for a function; nothing is compiled or run.
+
+    On x86 its C++ has vectors of 256 bits, also where the processor has wider ones.
 
     What was compiled before in this process is forgotten, as by ``torch.compiler.reset``.
 
@@ -114,6 +117,7 @@ def generated_code(function: Callable, *inputs: torch.Tensor, triton: bool = Fal
         torch._dynamo.exc.Unsupported: the function makes more than one graph.
     """
     with contextlib.ExitStack() as stack:
+        stack.enter_context(config.patch(SHOWN))
         stack.enter_context(config.patch(fx_graph_cache=False))
         stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
         if triton:

@@ -25,22 +25,36 @@ def test_a_cache_is_empty_and_its_end_restores_what_it_changed():
     before = settings()
     with compiling.fresh_compile_cache() as cache:
         assert os.environ[HERE] == str(cache.folder) and not list(cache.folder.iterdir())
-        assert not config.cpp_cache_precompile_headers
         (cache.folder / 'kernel.so').touch()
     assert settings() == before and not cache.folder.exists()
     cache.close()       # again: nothing happens
     assert settings() == before
 
 
-def test_headers_are_precompiled_into_the_folder_if_asked_for(monkeypatch):
+def test_headers_are_precompiled_by_default_into_a_folder_of_the_process(monkeypatch):
     from torch._inductor import codecache
     before = settings(), codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR
-    for found in ('openssl', None):
+    folders = set()
+    for found in ('openssl', 'openssl', None):
         monkeypatch.setattr(compiling.shutil, 'which', lambda name, found=found: found)
-        with compiling.fresh_compile_cache(headers=True) as cache:
+        with compiling.fresh_compile_cache() as cache:
             assert config.cpp_cache_precompile_headers == bool(found)
-            assert codecache._HEADER_DIR == (str(cache.folder / 'headers') if found else before[1])
+            if found:
+                folders.add(codecache._HEADER_DIR)
+                assert codecache._HEADER_DIR not in (before[1], str(cache.folder))
+            else:
+                assert codecache._HEADER_DIR == before[1]
         assert (settings(), codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR) == before
+    folder, = folders       # one for both caches, and still there
+    assert os.path.isdir(folder)
+
+
+def test_what_is_compiled_has_the_widest_vectors_and_what_is_shown_the_same_on_all_processors():
+    with compiling.fresh_compile_cache():
+        assert config.cpp.simdlen is None
+        code = compiling.generated_code(chain, torch.ones(64))
+    if 'cpp.simdlen' in compiling.SHOWN:
+        assert 'x0+=8)' in compiling.kernels(code)[0].replace('static_cast<int64_t>(8L)', '8')
 
 
 def test_an_error_closes_it_too():
@@ -63,11 +77,14 @@ def test_a_second_cache_closes_the_first():
 
 def test_the_end_of_the_process_deletes_a_folder_that_was_forgotten():
     code = (f'import sys; sys.path.insert(0, {os.path.dirname(compiling.__file__)!r}); '
-            'from compiling import fresh_compile_cache; cache = fresh_compile_cache(); '
-            'open(cache.folder / "kernel.so", "w").close(); print(cache.folder)')
+            'import compiling; cache = compiling.fresh_compile_cache(); '
+            'open(cache.folder / "kernel.so", "w").close(); print(cache.folder); '
+            'print(*[folder.name for folder in compiling._headers])')
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() and not os.path.exists(done.stdout.strip())
+    cache, headers = done.stdout.split('\n')[:2]
+    assert cache and not os.path.exists(cache)
+    assert not headers or not os.path.exists(headers)
 
 
 def chain(x):
