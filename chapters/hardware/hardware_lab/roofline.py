@@ -111,9 +111,10 @@ def measure(jobs: Mapping[str, tuple[Callable, float, float, str]], arrays: tupl
                'copy': (lambda: np.copyto(a, b), 3 * a.nbytes, 'writing')}
     every = {k: job for k, (job, *_) in [*streams.items(), *jobs.items()]}
     every['peak'] = lambda: peak(AT_PEAK)
+    calls = []
     for job in every.values():
         job()                                                           # the first call compiles
-    calls = [min(MOST, max(1, round(WARM / _sample(job, 1, None, now)))) for job in every.values()]
+        calls.append(min(MOST, max(1, round(WARM / _sample(job, 1, None, now)))))
     rounds = [_round(list(every.values()), calls, None, now) for _ in range(7)]
     times = dict(zip(every, np.array(rounds).T, strict=True))
     rates = [(slope, moved / times[k]) for k, (_, moved, slope) in streams.items()]
