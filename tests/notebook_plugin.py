@@ -6,11 +6,16 @@ of a seventh of a second (98.4%), and seven more if these do not decide it; in `
 is judged at the end, beside the stored results and the ledgers of known machines (``tools/ledger.py``).
 """
 
+import functools
 import json
+import math
 import os
+import queue
+import time
 from collections import Counter
 from pathlib import Path
 
+import nbval.plugin
 import pytest
 
 from tested_results import machine
@@ -51,9 +56,63 @@ def pytest_collection_modifyitems(items):
             ran.setdefault(item.path, True)
 
 
+class KernelDied(Exception):
+    """The kernel of a notebook ended while a cell ran."""
+
+
+def pytest_configure():
+    nbval.plugin.coalesce_streams = notebooks.joined        # nbval's joins across what was shown between
+
+
 def pytest_collectstart(collector):
     if hasattr(collector, 'skip_compare'):
         collector.skip_compare += ('image/svg+xml',)     # nbval never compares images
+        collector.setup = functools.partial(start_kernel, collector, collector.setup)
+
+
+def start_kernel(notebook, start):
+    """Start the kernel of a notebook as ``make book`` does, and notice at once when it dies.
+
+    A kernel that finds pytest's variable leaves alone what child processes and C code print.
+    """
+    marker = os.environ.pop('PYTEST_CURRENT_TEST', None)
+    try:
+        start()
+    finally:
+        if marker is not None:
+            os.environ['PYTEST_CURRENT_TEST'] = marker
+    kernel = notebook.kernel
+    kernel.await_reply = functools.partial(await_reply, kernel, kernel.await_reply)
+
+
+def await_reply(kernel, wait, msg_id, timeout=None):
+    """Wait for a cell to end, and look every second whether its kernel is still there."""
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    while True:
+        try:
+            return wait(msg_id, timeout=max(0, min(1, end - time.monotonic())))
+        except queue.Empty:
+            if not kernel.is_alive():
+                raise KernelDied('the kernel died in this cell: something ended its process, such as a '
+                                 'crash of a library or the system when memory ran out') from None
+            if time.monotonic() >= end:
+                raise
+
+
+def order(outputs: list) -> list[str]:
+    """In which order a cell printed and displayed."""
+    return [out.get('name', 'display') for out in outputs if out.get('name') != 'stderr']
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    done = yield
+    if hasattr(item, 'cell_num') and item.options['check'] and item.cell.execution_count is not None:
+        here, stored = order(item.test_outputs), order(notebooks.joined(item.cell.outputs))
+        if here != stored:
+            item.raise_cell_error(f'Cell outputs come in another order: {", ".join(here)}; '
+                                  f'stored are {", ".join(stored)}')
+    return done
 
 
 @pytest.hookimpl(tryfirst=True)

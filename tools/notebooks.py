@@ -7,6 +7,7 @@ import argparse
 import ast
 import copy
 import hashlib
+import itertools
 import json
 import logging
 import os
@@ -20,9 +21,11 @@ from pathlib import Path
 
 import nbformat
 import yaml
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.kernelspec import get_kernel_dict
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-from nbval.plugin import get_sanitize_patterns
+from nbval.plugin import coalesce_streams, get_sanitize_patterns
 
 from tested_results import machine
 from tested_results.claims import METADATA_KEY
@@ -34,6 +37,7 @@ SANITISE = ROOT / 'tests' / 'sanitize.cfg'
 SETTINGS = ('D2L_BUDGET', 'D2L_DATA', 'D2L_FULL', 'D2L_SPAN', 'D2L_WINDOWS')
 FRAMEWORKS = {'mxnet': 'MXNet', 'pytorch': 'PyTorch'}
 CELL_TIMEOUT = 300     # seconds; no cell of the book needs a third of it
+WIDGET = 'application/vnd.jupyter.widget-view+json'
 KEPT_METADATA = {'tags', 'mystnb'}
 
 
@@ -162,6 +166,21 @@ def write(path: Path, nb: nbformat.NotebookNode) -> None:
     put_whole(path, nbformat.writes(nb) + '\n')
 
 
+def joined(outputs: list) -> list:
+    """Outputs in the order in which they came, with the pieces of a stream joined between two displays.
+
+    How much arrives in one piece depends on the moment, and which of the two streams comes first. What was
+    printed before a display and what was printed after it stay apart.
+    """
+    found: list = []
+    for is_stream, group in itertools.groupby(outputs, lambda out: out.output_type == 'stream'):
+        pieces = list(group)
+        if is_stream:       # stdout first
+            pieces = sorted(coalesce_streams(pieces), key=lambda out: out.name, reverse=True)
+        found += pieces
+    return found
+
+
 class CellFailed(RuntimeError):
     """A cell raised; the message names the notebook, the cell and the error."""
 
@@ -185,12 +204,15 @@ def execute(path: Path, label: str = '', folder: Path | None = None) -> nbformat
             line(f'cell {code.index(at) + 1} of {len(code)}', '')
 
     client = NotebookClient(
-        nb, timeout=CELL_TIMEOUT, kernel_name='python3', coalesce_streams=True, on_cell_start=starts,
+        nb, timeout=CELL_TIMEOUT, kernel_name='python3', on_cell_start=starts,
         extra_arguments=['--IPKernelApp.log_level=50'],     # no notes on sockets amid the progress
         resources={'metadata': {'path': str(folder or path.parent)}})
+    # What is shown and stored does not depend on a reader's guesses, or on whether a test runs this: a kernel
+    # that finds pytest's variable leaves alone what child processes and C code print.
+    env = {**os.environ, 'D2L_GUESSES': 'off'}
+    env.pop('PYTEST_CURRENT_TEST', None)
     try:
-        # what is shown and stored does not depend on a reader's guesses
-        client.execute(env={**os.environ, 'D2L_GUESSES': 'off'})
+        client.execute(env=env)
     except Exception as e:
         # nbclient turns Ctrl-C into a kernel that is gone; this is where it notes the signal.
         stopped = getattr(e, 'ename', '') == 'KeyboardInterrupt'
@@ -203,15 +225,22 @@ def execute(path: Path, label: str = '', folder: Path | None = None) -> nbformat
         what = f'raised {e.ename}: {e.evalue}' if isinstance(e, CellExecutionError) else f'ended it: {e}'
         raise CellFailed(f'{shown_path}: cell {code.index(at) + 1} {what}\n\n'
                          f'{nb.cells[at].source}') from e
+    for i in code:
+        nb.cells[i].outputs = joined(nb.cells[i].outputs)
     line(f'{len(code)} cells', '\n')
     return nb
 
 
 def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Only what a diff should show: counts 1…n, the kernel's name, tags and captions."""
+    """Only what a diff should show: counts 1…n, what the kernel says of itself, tags and captions.
+
+    JupyterLab writes into a notebook what the kernel says of itself. Where the same stands there already,
+    opening a notebook does not change it.
+    """
     nb.metadata = nbformat.from_dict({
-        'kernelspec': {'display_name': 'Python 3', 'language': 'python', 'name': 'python3'},
-        'language_info': {'name': 'python'}})
+        'kernelspec': {'display_name': get_kernel_dict()['display_name'], 'language': 'python',
+                       'name': 'python3'},
+        'language_info': IPythonKernel.language_info})
     nb.nbformat_minor = 5
     count = 0
     for i, cell in enumerate(nb.cells):
@@ -224,6 +253,8 @@ def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
             for out in cell.outputs:
                 if out.output_type == 'execute_result':
                     out.execution_count = count
+                if len(out.get('data', {})) > 1:
+                    out.data.pop(WIDGET, None)       # a page has no kernel for it; its text stands there
     return nb
 
 

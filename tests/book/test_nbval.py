@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import nbformat
 import pytest
@@ -191,6 +192,71 @@ def test_a_result_that_vanished_is_red(claiming, tmp_path):
     nbformat.write(nb, path)
     status, said = nbval(path, D2L_LEDGERS=str(tmp_path / 'none'))
     assert status == 1 and 'RED: a-1: the notebook ran, and this result did not appear' in said, said
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A notebook of these cells as ``make refresh`` stores it."""
+    def store(*cells):
+        path = tmp_path / 'page.ipynb'
+        nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells]), path)
+        nbformat.write(notebooks.normalise(notebooks.execute(path)), path)
+        return path
+    return store
+
+
+def test_what_a_child_process_prints_is_compared(stored):
+    # a moment, for what a child prints comes by another way than what the kernel prints
+    path = stored("import os, time\nos.system('echo from a child')\ntime.sleep(1)")
+    assert nbformat.read(path, as_version=4).cells[0].outputs[-1].text == 'from a child\n'
+    status, said = nbval(path)
+    assert status == 0, said
+
+
+def test_a_kernel_that_dies_is_told_at_once(stored):
+    path = stored('x = 1', 'y = 2')
+    nb = nbformat.read(path, as_version=4)
+    nb.cells[0].source = 'import os\nos._exit(3)'
+    nbformat.write(nb, path)
+    began = time.monotonic()
+    status, said = nbval(path, '--nbval-cell-timeout', '300')
+    assert status == 1 and 'the kernel died in this cell' in said, said
+    assert time.monotonic() - began < 100       # a third of the timeout, on the busiest machine
+
+
+BETWEEN = "print('before')\ndisplay(1)\nprint('after')"
+
+
+def test_outputs_are_stored_in_the_order_in_which_they_come(stored):
+    outputs = nbformat.read(stored(BETWEEN), as_version=4).cells[0].outputs
+    assert [out.get('text', 'a display') for out in outputs] == ['before\n', 'a display', 'after\n']
+
+
+@pytest.mark.parametrize('changed', [
+    "print('before')\nprint('after')\ndisplay(1)", "display(1)\nprint('before')\nprint('after')"])
+def test_another_order_is_red(stored, changed):
+    path = stored(BETWEEN)
+    assert nbval(path)[0] == 0
+    nb = nbformat.read(path, as_version=4)
+    nb.cells[0].source = changed
+    nbformat.write(nb, path)
+    assert nbval(path)[0] == 1
+
+
+def test_what_is_printed_after_a_display_is_not_what_is_printed_before_it(stored):
+    path = stored("print('one line')\ndisplay(1)")
+    nb = nbformat.read(path, as_version=4)
+    nb.cells[0].source = "display(1)\nprint('one line')"
+    nbformat.write(nb, path)
+    status, said = nbval(path)
+    assert status == 1 and 'another order: display, stdout; stored are stdout, display' in said, said
+
+
+def test_a_widget_leaves_its_text(stored):
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('w')])
+    both = {'text/plain': 'IntSlider(value=3)', notebooks.WIDGET: {'model_id': '1'}}
+    nb.cells[0].outputs = [nbformat.v4.new_output('display_data', both)]
+    assert notebooks.normalise(nb).cells[0].outputs[0].data == {'text/plain': 'IntSlider(value=3)'}
 
 
 def test_a_ledger_that_is_none_is_red(claiming, tmp_path):
