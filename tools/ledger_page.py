@@ -59,10 +59,11 @@ def machines(entries: list[Entry]) -> str:
 def line(entries: list[Entry], seconds: float) -> str:
     """The ledger in one line."""
     counts = Counter(e.claim.verdict for e in entries if e.claim.bounded)
-    stored = sum(e.stored for e in entries)
+    stored = sum(e.stored for e in entries if e.claim.bounded)
     words = {'holds': 'hold', 'fails': 'fail'}
     parts = [f'{counts[v]} {words.get(v, v)}' for v in VERDICTS]
-    return (f'ledger: {sum(counts.values())} tested statements: ' + ', '.join(parts) + f'; {seconds:.0f} s; '
+    return (f'ledger: {sum(counts.values())} tested statements: ' + ', '.join(parts) + '; '
+            + (f'{seconds:.0f} s; ' if any(not e.stored for e in entries) else '')
             + (f'{stored} of them stored, not run here; ' if stored else '')
             + machines(entries))
 

@@ -362,6 +362,7 @@ def test_sentences_say_what_the_model_says(browser):
     browser.run('((field) => { field.value = "0.5"; field.dispatchEvent(new Event("change")); })'
                 '(document.getElementById("live-break_even-gain").nextSibling)')
     assert 'never repaid' in text_of(browser, '#live-break_even [role=status]')[0]
+    assert ' and 1 server: ' in text_of(browser, '#live-servers [role=status]')[0]
 
 
 def test_every_input_answers_to_the_keyboard(browser, found):

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from tested_results import predictions
-from tested_results.claims import METADATA_KEY, Claim
+from tested_results.claims import MEASURED, METADATA_KEY, Claim
 from tools import cards, exercises, ledger_page, notebooks, pages, terms, text
 from tools.notebooks import ROOT
 from tools.theme import formulas
@@ -87,6 +87,9 @@ def test_the_first_page_and_the_ledger_count_the_same_statements():
     assert text.startswith('✓ 3 hold ✗ 1 fail ? 0 undecided – 0 not testable here')
     assert ledger_page.line(entries, 0).startswith(
         'ledger: 4 tested statements: 3 hold, 1 fail, 0 undecided, 0 not testable here')
+    plain = ledger_page.Entry(Claim('a-p', 'count', MEASURED, value=1.0, where=HERE, machine='m'), 'a', True)
+    assert ledger_page.line([*entries, plain], 0).endswith('here; 4 of them stored, not run here; m')
+    assert ledger_page.line([replace(e, stored=False) for e in entries], 3.2).endswith('here; 3 s; m')
     assert ledger_page.by_kind(entries).startswith(
         'Of the 4 tested statements, 1 compare two times and 1 rest on another repeated measurement')
 

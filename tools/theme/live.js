@@ -55,7 +55,7 @@
     const fill = (text, v) => text.replace(/\{(\w+)\}/g, (_, name) => {
       const kind = kinds[name] || { unit: '' };
       return kind.choices ? withUnit(shown(v[name], kind), kind) : show(v[name], kind);
-    });
+    }).replace(/(?<![\d.,])1 (step|server|worker|device|GPU)s\b/g, '1 $1');
     if (typeof said === 'string') return fill(said, run(fig, values));
     const { when, max, min, last, text, end = text, one = text, none = '' } = said;
     if (when) { const v = run(fig, values); return fill(v[when] ? text : none, v); }

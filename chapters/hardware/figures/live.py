@@ -78,7 +78,7 @@ LIVE = {
          Input('memory', 'from memory', 'ns', 1, 1000, 75, measured=MEMORY)),
         (Output('time', 'time of a read', 's'), Output('in1', 'from the first cache', '%'),
          Output('miss', 'from memory', '%')),
-        ('It fits in {where}: a read takes {time}, {ratio} times a hit in the first cache.',),
+        ('It fits in {where}: a read takes {time}, {ratio}× the time of a hit in the first cache.',),
         over='size', rows=(16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576),
         drawn=('time',), log_y=True,
         points=(Point('64 MB', 65_536, row('64 MB memory reference')),
