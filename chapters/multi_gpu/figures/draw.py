@@ -197,9 +197,9 @@ def steps():
 def allreduce():
     """Three ways to give four devices the sum of their arrays, and what the busiest device sends."""
     ax = canvas(5.3, 4.0)
-    titles = (('naive', 'device 0 adds up\nand hands out', '(k − 1) n'),
-              ('all pairs', 'device i adds up\nshare i for all', '2 (k − 1) n / k'),
-              ('ring', 'shares go round,\ngrowing, then round\nonce more', '2 (k − 1) n / k'))
+    titles = (('naive', 'device 0 adds up\nand hands out', '(k − 1) S'),
+              ('all pairs', 'device i adds up\nshare i for all', '2 (k − 1) S / k'),
+              ('ring', 'shares go round,\ngrowing, then round\nonce more', '2 (k − 1) S / k'))
     for i, (title, text, sends) in enumerate(titles):
         x = 0.95 + 1.7 * i
         ax.text(x, 3.85, title, ha='center', va='center', fontsize=10, weight='bold')
@@ -217,10 +217,10 @@ def allreduce():
             busy = title == 'naive' and d == 0
             box(ax, cx - 0.21, cy - 0.21, 0.42, 0.42, str(d), WARM if busy else LIGHT,
                 ORANGE if busy else BLUE, 10)
-    ax.text(2.65, 0.95, 'The busiest of k devices sends, for an array of n bytes:', ha='center',
+    ax.text(2.65, 0.95, 'The busiest of k devices sends, for an array of S bytes:', ha='center',
             va='center', fontsize=9)
     for i, example in enumerate([(3, 15), (1.5, 1.9), (1.5, 1.9)]):
-        ax.text(0.95 + 1.7 * i, 0.2, 'k = 4: {} n\nk = 16: {} n'.format(*example), ha='center',
+        ax.text(0.95 + 1.7 * i, 0.2, 'k = 4: {} S\nk = 16: {} S'.format(*example), ha='center',
                 va='center', fontsize=8.5, color=GREY)
     return ax
 
