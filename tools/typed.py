@@ -27,7 +27,8 @@ ACCEPTED = ROOT / 'tests' / 'book' / 'typed_numbers.txt'
 KINDS = {'assumption': 'we suppose it', 'definition': 'a rule or a term is defined by it',
          'setting': 'what an experiment or an example was given', 'bound': 'what a test asks for',
          'cited': 'its source stands elsewhere on the page',
-         'arithmetic': 'it follows from numbers that the paragraph or the table shows'}
+         'arithmetic': 'it follows from numbers that the paragraph or the table shows',
+         'counted': 'it was counted in simulations or in repeated runs that the paragraph describes'}
 UNITS = [*quoting.UNITS['time'], *quoting.UNITS['rate'], *quoting.UNITS['arithmetic'], 'tokens/s',
          'tokens a second', 'tokens per second', 'seconds', 'second', 'milliseconds', 'microseconds',
          'nanoseconds', 'minutes', 'minute']
