@@ -4,7 +4,7 @@ import math
 import sys
 import threading
 
-from answer_checks.definitions import Part, exercise, fetch, need, numbers
+from answer_checks.definitions import Part, exercise, fetch, listed, need, number, numbers
 
 numbers('asy-ex-w-wait',
         lines=Part({5, 6, 7}, 'the lines that wait, as a set of their numbers from 1 to 7',
@@ -14,7 +14,7 @@ numbers('asy-ex-w-wait',
 numbers('asy-ex-w-clock',
         rate=Part(2 * 1500 ** 3 / 3e-6, 'operations per second, additions and multiplications',
                   'How many multiplications and additions does each number of the result need?',
-                  'There are as many results as the matrix has numbers. Mind the µs.'))
+                  'There are as many results as the matrix has numbers. Mind the µs.', 0.12))
 
 numbers('asy-ex-w-raise',
         line=Part(10, 'the number of the operation whose result, when read, raises the error',
@@ -24,6 +24,7 @@ numbers('asy-ex-w-raise',
                    'Who would raise it, and where?',
                    'What does a program do that ends with a full queue?'))
 
+LAZY = 'd2l_local.torch', 'virtual_devices'
 N, T3 = 100, 2
 numbers('asy-ex-w-rounds',
         each=Part(N * (1 + 4 + T3), 'ms for 100 rounds with a synchronization point in each',
@@ -60,8 +61,8 @@ def model(total) -> None:
                                 (8, 7, 0, 5, 'issuing takes a little longer'),
                                 (3, 3, 1, 7, 'both are equal'),
                                 (5, 2, 1, 1, 'there is one round')):
-        found, right = total(t1, t2, t3, n), ends(t1, t2, n) + t3
-        need(isinstance(found, int | float) and math.isclose(found, right), f'the time where {what}',
+        found, right = number(total(t1, t2, t3, n), 'a time'), ends(t1, t2, n) + t3
+        need(math.isclose(found, right, rel_tol=1e-6), f'the time where {what}',
              f'Off for t1, t2, t3, n = {t1}, {t2}, {t3}, {n}.',
              'Follow the operations: each begins when it is issued and when the one before it is done.')
 
@@ -138,7 +139,11 @@ def two_devices(run) -> None:
         found = [batch for name, batch in log if name == what]
         need(found == batches, f'{what} for each batch, in order', f'{what} was called for {found}.',
              f'The batches are {batches}.')
-    last = log.index(('train', batches[-1]))
+    first, last = (log.index(('train', batches[i])) for i in (0, -1))
+    early = log.index(('wait', ('ready', batches[-1])))
+    need(first < early, 'two devices that work at the same time',
+         'The first training step was issued when all batches were ready.',
+         'What can the training device do while the next batch is prepared?')
     held = [ticket for name, ticket in log[:last] if name == 'wait' and ticket[0] == 'done']
     need(not held, 'a training device that is not waited for',
          f'The host waited for training {len(held)} times before the last step was issued.',
@@ -163,7 +168,7 @@ numbers('asy-ex-waits', framework='pytorch', **{
     """n training steps: their losses as a list of Python numbers, up to the first that is nan.
 
     loss, params = step(params) only issues a step. Issue all n before you wait for any.
-    """''', 'pytorch')
+    """''', 'pytorch', imports=LAZY)
 def hidden(train) -> None:
     """The right log; cut at nan; and all steps issued while the device is still held up."""
     import torch
@@ -190,8 +195,10 @@ def hidden(train) -> None:
         need(opened == [True], 'no wait before the last step is issued',
              'Something in the loop asks for a number before all steps are issued.',
              'item, float, if, print and == wait. Keep the losses as tensors.')
-        need(isinstance(log, list) and all(type(x) is float for x in log), 'Python numbers',
+        log = listed(log, 'Python numbers')
+        need(not any(isinstance(x, torch.Tensor) for x in log), 'Python numbers',
              'The log should be a list of floats.', 'When all steps are issued, you may wait.')
+        log = [number(x, 'Python numbers') for x in log]
         right = [8 / 2 ** i for i in range(n if bad is None else bad)]
         need(log == right, 'the losses' if bad is None else 'a log that ends before a nan',
              f'{len(log)} losses, where {len(right)} are right.',
@@ -200,7 +207,7 @@ def hidden(train) -> None:
 
 @exercise('asy-ex-bounded', '''def bounded(index, k):
     """A VirtualDevice (of virtual_devices) with room for k waiting operations: one more blocks."""''',
-          'pytorch')
+          'pytorch', imports=LAZY)
 def bounded(bounded) -> None:
     """k operations wait, the next blocks, it goes on when a place is free, and all are done in order."""
     from virtual_devices import VirtualDevice
@@ -236,7 +243,7 @@ def bounded(bounded) -> None:
     """A VirtualDevice whose errors say, in a note or the message, where the failed operation was issued.
 
     That is: the text of the line, or its number.
-    """''', 'pytorch')
+    """''', 'pytorch', imports=LAZY)
 def late_error(remembering) -> None:
     """The same error, raised at the wait, that names the line that issued it."""
     import torch
@@ -262,8 +269,9 @@ def late_error(remembering) -> None:
     need(isinstance(error, IndexError) and 'index 7' in str(error), 'the error itself',
          f'At the wait there was {error!r}.', 'Raise the error again after you have added to it.')
     said = ' '.join([str(error), *getattr(error, '__notes__', ())])
+    short = said if len(said) < 200 else f'{said[:100]} … {said[-100:]}'
     need('rows = table[words]' in said or str(lines['issued']) in said, 'the line that issued it',
-         f'The error says: {said!r}.',
+         f'The error says: {short!r}.',
          'On the device that line is forgotten. Where is it still known?')
     need('total.item()' not in said, 'that line alone', 'It names the line that waited.',
          'The first to know about a failure is the operation that failed.')

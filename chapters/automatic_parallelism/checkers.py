@@ -2,7 +2,7 @@
 
 import random
 
-from answer_checks.definitions import Part, exercise, need, numbers, text
+from answer_checks.definitions import Part, exercise, need, number, numbers, text
 
 READS = 'Two of them may run at the same time if neither needs what the other gives.'
 numbers('par-ex-w-overtake', **{
@@ -55,7 +55,7 @@ numbers('par-ex-w-amdahl', **{
 
 
 @exercise('par-ex-dependencies', '''def longest(graph):
-    """The longest path. graph: for each node its time, and the list of nodes that it needs."""''')
+    """The length of the longest path. graph: for each node its time, and the nodes that it needs."""''')
 def longest(longest) -> None:
     """A chain, a fork and a join, several ends, random graphs, in any order of the nodes."""
     draw = random.Random(0)
@@ -68,9 +68,9 @@ def longest(longest) -> None:
                        for n in names})
     for i, graph in enumerate(graphs):
         order = list(graph) if i < 10 else draw.sample(list(graph), len(graph))
-        found = longest({n: graph[n] for n in order})
+        found = number(longest({n: graph[n] for n in order}), 'a length')
         need(found == longest_path(graph),
-             'the longest path' + ('' if i < 10 else ' in any order of nodes'),
+             'the length of the longest path' + ('' if i < 10 else ' in any order of nodes'),
              f'Wrong for {graph}.' if i < 3 else f'Wrong for a graph of {len(graph)} nodes.',
              'The longest path to a node is its time and the longest of the paths to what it needs.')
 
@@ -85,7 +85,7 @@ def pipeline(total) -> None:
             ready = 0
             for i, t in enumerate(stages):
                 ready = free[i] = max(ready, free[i]) + t
-        found = total(list(stages), n)
+        found = number(total(list(stages), n), 'a time')
         need(found == ready, 'the time of the last batch', f'Wrong for stages of {stages} and n = {n}.',
              'Which stage sets the pace, and how often? The others show up once.')
 
@@ -96,8 +96,8 @@ def small_card(largest_side) -> None:
     """It fits, and one more row and column would not, for any memory and any number of results."""
     for free in (4e9, 3e9, 1e6, 123456789):
         for kept in (1, 10, 50, 200):
-            side = largest_side(free, kept)
-            need(isinstance(side, int), 'a whole number', f'{side!r} is no int.', 'Round down.')
+            side = number(largest_side(free, kept), 'a whole number')
+            need(side == int(side), 'a whole number', f'{side} has a fraction.', 'Round down.')
             need(4 * side ** 2 * (kept + 1) <= free, 'a size that fits',
                  f'{kept} results and an input of side {side} need more than {free:.0f} bytes.',
                  'How many matrices exist, and how many bytes has each?')

@@ -2,7 +2,7 @@
 
 import math
 
-from answer_checks.definitions import Part, exercise, need, numbers, text
+from answer_checks.definitions import Part, exercise, listed, need, number, numbers, text
 
 CLOCKS = 3e9 * 100e-9
 numbers('hw-ex-w-clocks',
@@ -13,7 +13,7 @@ numbers('hw-ex-w-clocks',
 BYTES, FLOPS, SIDE = 10e9, 100e9, 4096
 TWO = "'bytes' or 'arithmetic'"
 LIMIT = 'Compute both times: for the bytes that travel and for the operations.'
-numbers('hw-ex-w-limit',
+numbers('hw-ex-w-limit', also=[dict(sum_bytes=1e8 * 4 * 4 / BYTES)],     # if lines are read before written
         sum_bytes=Part(1e8 * 3 * 4 / BYTES, 's for the bytes of the sum',
                        'Two are read and one is written.',
                        'How many bytes has a float32?'),
@@ -52,7 +52,7 @@ numbers('hw-ex-rotation',
                   'All waits are equally likely.'),
         **{f'reads_{rpm}': Part(float(rpm / 60 / 0.5), f'random reads a second at {rpm:,} rpm',
                                 'One read after the other, each with the average wait.',
-                                'How many turns has a second?') for rpm in (5400, 10_000, 15_000)})
+                                'How many turns has a second?') for rpm in (5400, 7200, 10_000, 15_000)})
 
 
 def track(radius_mm: float, per_square_inch: float) -> float:
@@ -79,6 +79,18 @@ numbers('hw-ex-density',
                   'What is the mean radius, and what would be used of it?', 0.03))
 
 
+class Factor(int):
+    """A factor that keeps count of the multiplications that Python makes with it."""
+
+    made = 0
+
+    def __mul__(self, other: int) -> int:
+        Factor.made += 1
+        return int(self) * other
+
+    __rmul__ = __mul__
+
+
 @exercise('hw-ex-silicon', '''def multiply(a, b, n):
     """The product of two n-bit numbers, by an array multiplier, and how many AND gates it took."""''')
 def silicon(multiply) -> None:
@@ -86,9 +98,11 @@ def silicon(multiply) -> None:
     for n in (4, 8):
         for a in (0, 1, 5, 2 ** n - 1):
             for b in (0, 3, 2 ** n - 1):
-                found = multiply(a, b, n)
-                need(isinstance(found, tuple) and len(found) == 2, 'product and gates',
-                     f'{found!r} is no pair.', 'Return two numbers.')
+                found = listed(multiply(Factor(a), Factor(b), n), 'product and gates')
+                need(len(found) == 2, 'product and gates', f'{found!r} is no pair.', 'Return two numbers.')
+                found = [number(x, 'product and gates') for x in found]
+                need(not Factor.made, 'gates that multiply', 'Python has multiplied the factors itself.',
+                     'A gate gets one bit of each: shift, and take the last one.')
                 need(found[0] == a * b, 'the product', f'{a} times {b} gives {found[0]}.',
                      'Shift each partial product to its place, and add them all.')
                 need(found[1] == n * n, 'the gates', f'For {n} bits there are {found[1]} gates.',

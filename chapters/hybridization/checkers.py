@@ -3,10 +3,9 @@
 import itertools
 import math
 
-import numpy as np
+from answer_checks.definitions import Missing, Part, exercise, fetch, need, number, numbers
 
-from answer_checks.definitions import Missing, Part, exercise, fetch, need, numbers
-
+COMPILER = 'torch._dynamo', 'torch.export', 'functorch.compile'
 ROUNDS = 3
 numbers('hyb-ex-w-loop',
         operations=Part(ROUNDS, 'operations that the record contains',
@@ -86,7 +85,7 @@ def graphs_of(function, *calls, **how) -> list:
 
 @exercise('hyb-ex-branches', '''def branches(blocks):
     """A module that sends its input through all blocks and concatenates along the channels."""''',
-          'pytorch', seconds=60)
+          'pytorch', seconds=60, imports=COMPILER)
 def branches(branches) -> None:
     """The right numbers, the blocks' parameters among its own, and one graph, each operator once."""
     import torch
@@ -161,9 +160,9 @@ def until(until) -> None:
 
 @exercise('hyb-ex-control-flow', '''def decide(x, long):
     """long(x) where the sum of x is positive, else -x: one graph that computes one side."""''',
-          'pytorch', seconds=60)
+          'pytorch', seconds=60, imports=COMPILER)
 def decide(decide) -> None:
-    """Both sides right, for mixed signs too; one graph; and the long side in a graph of its own within it."""
+    """Both sides right, for mixed signs and a sum of 0 too; one graph; the long side in a graph within it."""
     import torch
 
     def long(x):
@@ -173,9 +172,11 @@ def decide(decide) -> None:
         x = torch.full((4, 4), 0.5)
         x[0, 0] = first
         inputs += [x, -x]
+    inputs.append(torch.diag(torch.tensor([1.0, -1, 0, 0])))
     for x in inputs:
         need(torch.allclose(decide(x, long), long(x) if x.sum() > 0 else -x), 'both sides',
-             f'Where the sum is {"positive" if x.sum() > 0 else "negative"}, the result is another'
+             f'Where the sum is {"positive" if x.sum() > 0 else "negative" if x.sum() < 0 else "0"}, the '
+             'result is another'
              f'{" if the signs are mixed" if x.min() < 0 < x.max() else ""}.',
              'Try a matrix of each sign by hand, and one of both signs.')
     torch.compiler.reset()
@@ -212,7 +213,7 @@ def linear_between(net, first, then, x) -> bool:
 
 @exercise('hyb-ex-lenet', '''def lenet():
     """LeNet for 28 × 28 digits, with ten outputs, as a torch.nn.Sequential."""''', 'pytorch',
-          seconds=60)
+          seconds=60, imports=COMPILER)
 def lenet(lenet) -> None:
     """Ten outputs for any number of digits, LeNet's parameters, one graph, and gradients through it."""
     import torch
@@ -248,15 +249,16 @@ def lenet(lenet) -> None:
 
 @exercise('hyb-ex-branch', '''def whole(x):
     """2 * x if the sum of x is positive, else x - 10: all of it in one graph."""''', 'pytorch',
-          seconds=60)
+          seconds=60, imports=COMPILER)
 def whole(whole) -> None:
-    """Right for sums of both signs, eagerly, in one graph for both, and in an exported program."""
+    """Right for sums of both signs and 0, eagerly, in one graph for all, and in an exported program."""
     import torch
     rows = torch.tensor([[1.0, 1, 1], [-1, 2, 2], [-5, 1, 1]])
-    inputs = [*rows, *-rows]
+    inputs = [*rows, *-rows, torch.zeros(3)]
     right = [2 * x if x.sum() > 0 else x - 10 for x in inputs]
     for x, y in zip(inputs, right, strict=True):
-        need(torch.equal(whole(x), y), 'both signs', 'Called as it is, it is wrong for a sign.',
+        need(torch.equal(whole(x), y), 'both signs, and neither',
+             f'Called as it is, it is wrong for {"a sign" if x.any() else "a sum of zero"}.',
              f'It is off for {x.tolist()}.')
     torch.compiler.reset()
     count = len(graphs_of(whole, *[(x,) for x in inputs], dynamic=False))
@@ -273,7 +275,7 @@ def whole(whole) -> None:
 
 @exercise('hyb-ex-one-graph', '''def refine(layer, x):
     """What the five steps return, and a tensor of their five sizes: all of it in one graph."""''',
-          'pytorch', seconds=60)
+          'pytorch', seconds=60, imports=COMPILER)
 def one_graph(refine) -> None:
     """The loop's results, sizes and gradients for short and long steps, and a single graph."""
     import torch
@@ -328,7 +330,11 @@ def one_graph(refine) -> None:
 
 
 ROW, ONCE, EAGER_BYTES = 'A row is 4 KiB, so where is it after the first loop?', 8.0, 28.0
+AGAIN = 4.0         # bytes more for each result, where its lines are read before they are written
 numbers('hyb-ex-read-loop', framework='pytorch',
+        also=[dict(fused=ONCE + AGAIN, eager=EAGER_BYTES + 3 * AGAIN,
+                   gain=(EAGER_BYTES + 3 * AGAIN) / (ONCE + AGAIN)) | long
+              for long in ({}, dict(long=(EAGER_BYTES + 3 * AGAIN + 4) / (ONCE + AGAIN + 8)))],
         fused=Part(ONCE, 'bytes that the loop reads from and writes to memory for each element', ROW,
                    'The weights are used again for every row.'),
         eager=Part(EAGER_BYTES, 'bytes for each element that eager PyTorch moves',
@@ -349,22 +355,21 @@ numbers('hyb-ex-read-loop', framework='pytorch',
 def break_even(break_even) -> None:
     """Right where it pays, and infinite where it does not. The first call's own result may count or not."""
     for first, eager, compiled in ((5, 230e-6, 50e-6), (0.1, 230e-6, 50e-6), (2, 0.1, 0.09)):
-        found, right = break_even(first, eager, compiled), first / (eager - compiled)
+        found, right = number(break_even(first, eager, compiled)), first / (eager - compiled)
         exact, off = (first - compiled) / (eager - compiled), 1.01 + 1e-3 * right
-        need(isinstance(found, int | float | np.number) and exact - off <= found <= right + off,
-             'the crossing',
+        need(exact - off <= found <= right + off, 'the crossing',
              f'Wrong for a first call of {first} s, {1e6 * eager:.0f} µs eager and '
              f'{1e6 * compiled:.0f} µs compiled.',
              'Draw both totals over the number of calls: two lines.')
     for eager, compiled in ((1e-4, 2e-4), (1e-4, 1e-4)):
-        need(break_even(1, eager, compiled) == math.inf, 'never, where nothing is saved',
+        need(number(break_even(1, eager, compiled)) == math.inf, 'never, where nothing is saved',
              'If a compiled call takes as long as an eager one, or longer, the totals never cross.',
              'What does your formula give for a saving of zero, or less?')
 
 
 @exercise('hyb-ex-recompile', '''def compile_once(function, backend):
     """The function of x and rate, compiled with this backend, once for all sizes of x and all rates."""''',
-          'pytorch', seconds=60)
+          'pytorch', seconds=60, imports=COMPILER)
 def recompile(compile_once) -> None:
     """The right sums for many sizes, 1 and 0 among them, and many rates, by one graph that all enter."""
     import torch
@@ -382,7 +387,7 @@ def recompile(compile_once) -> None:
         return ((1 - rate) * x).sum()
     torch.compiler.reset()
     compiled = compile_once(discount, keep)
-    for n, rate in ((8, 0.5), (9, 0.5), (10, 0.25), (11, 0.2), (1, 0.2), (0, 0.2), (12, 0.1)):
+    for n, rate in ((8, 0.5), (9, 0.5), (10, 0.25), (11, 0.2), (1, 0.2), (0, 0.2), (12, 0.1), (40, 0.1)):
         x = torch.arange(1.0, n + 1)
         before = len(entered)
         y = fetch(compiled(x, rate))
@@ -393,7 +398,7 @@ def recompile(compile_once) -> None:
              'Nothing of the function itself should change.')
     need(len(found) > 0, 'a compilation', 'The backend never got a graph.',
          'torch.compile takes a backend.')
-    need(len(found) == 1, 'a single compilation', f'These seven calls took {len(found)} compilations.',
+    need(len(found) == 1, 'a single compilation', f'These eight calls took {len(found)} compilations.',
          'TORCH_LOGS=recompiles names the guards that fail. Which quantities are constants, '
          'and which sizes are never variables?')
     need(not eager, 'a graph for all calls', f'The call with {eager[0] if eager else ""} did not enter it.',
@@ -466,6 +471,23 @@ def mxnet_branches(branches) -> None:
     same_when_recorded(net, x, 'the same numbers when recorded')
 
 
+def gluon_linear_between(net, first, then, x) -> bool:
+    """Whether net has nothing but linear operations between two of its layers; the first's own is one.
+
+    Multiples of the first layer's parameters make multiples of what it computes before its activation.
+    (Not by -1, 0 and 1, for which an odd function such as tanh seems linear.)
+    """
+    found, given = [], {p: p.data().copy() for p in first._reg_params.values()}
+    hook = then.register_forward_pre_hook(lambda block, inputs: found.append(fetch(inputs[0]).ravel()))
+    for scale in (-100, 0, 200, 1):
+        for p, value in given.items():
+            p.set_data(scale * value)
+        net(x)
+    hook.detach()
+    low, none, high, _ = found
+    return bool(abs(high + 2 * low - 3 * none).max() <= 1e-3 * abs(high - none).max())
+
+
 @exercise('hyb-ex-lenet', '''def lenet():
     """LeNet for 28 × 28 digits, with ten outputs, as a HybridSequential, not initialized."""''',
           'mxnet', seconds=60)
@@ -491,10 +513,12 @@ def mxnet_lenet(lenet) -> None:
          f'Layer {wrong} of the five is another.',
          'Kernels of 5 × 5, 6 and 16 channels; the first layer pads the digits to 32 × 32.')
     net.hybridize(False)
-    low, none, high = (fetch(net(c * x)) for c in (-100, 0, 200))      # not -1, 0, 1: tanh is odd
-    need(abs(high + 2 * low - 3 * none).max() > 1e-3 * abs(high - none).max(), 'something that is not linear',
-         'Layers in a row that are linear are one layer.',
-         'Which function stands behind each layer but the last?')
+    parts = []      # the blocks with weights, in their order
+    net.apply(lambda block: parts.extend([block] * ('weight' in block._reg_params)))
+    for i, (first, then) in enumerate(itertools.pairwise(parts), start=1):
+        need(not gluon_linear_between(net, first, then, x), 'something that is not linear',
+             f'Layers {i} and {i + 1} have only linear operations between them, so they are one layer.',
+             'Which function stands behind each layer but the last?')
     same_when_recorded(net, x, 'the same numbers when recorded')
 
 

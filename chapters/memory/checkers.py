@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from answer_checks.definitions import Part, exercise, fetch, need, numbers, text
+from answer_checks.definitions import Part, exercise, fetch, listed, need, number, numbers, text
 
+MODES = 'torch._dynamo',        # what a TorchDispatchMode imports when it is entered
 PARAMETERS, CARD = 1.5, 24      # billions, and GB
 COUNT = 'How many float32 numbers does each parameter need: itself, its gradient, and what else?'
 numbers('mem-ex-w-sixteen',
@@ -82,7 +83,8 @@ def last(factors) -> None:
     for sizes, what in (([4, 4], 'equal pieces'), ([256, 256, 128], 'a smaller last piece'),
                         ([3, 50, 1, 7], 'pieces of any size'), ([5], 'a single piece')):
         gradients = draw.normal(size=(sum(sizes), 6))       # of each example's loss
-        found = [float(f) for f in factors(list(sizes))]
+        found = [number(f, 'a factor for each piece')
+                 for f in listed(factors(list(sizes)), 'a factor for each piece')]
         need(len(found) == len(sizes), 'a factor for each piece',
              f'For {len(sizes)} pieces there are {len(found)}.', 'Return a list.')
         parts = np.split(gradients, np.cumsum(sizes)[:-1])
@@ -102,7 +104,7 @@ numbers('mem-ex-eval',
 
 @exercise('mem-ex-selective', '''def selective(block):
     """A function of x: block(x), in a checkpoint that keeps the results of matmuls alone."""''',
-          'pytorch', seconds=40)
+          'pytorch', seconds=40, imports=MODES)
 def selective(selective) -> None:
     """The same results and gradients; no matmul computed twice; and everything else computed again."""
     import torch
@@ -140,7 +142,7 @@ def selective(selective) -> None:
 
 @exercise('mem-ex-kahan', '''def add(values):
     """The sum of bfloat16 numbers, one after the other, with nothing but bfloat16 on the way."""''',
-          'pytorch', seconds=60)
+          'pytorch', seconds=60, imports=MODES)
 def kahan(add) -> None:
     """4,096 ones; random numbers; and no wider numbers on the way."""
     import torch
@@ -216,11 +218,18 @@ def groups(int8) -> None:
         step = np.abs(old).max(1, keepdims=True) / 127
         levels = np.abs(new / step - np.round(new / step)).max()
         need(levels < 0.1 and np.abs(new / step).max() < 128.5, 'whole numbers times a scale',
-             f'In groups of {group}, the results are no multiples of one 127th of the largest weight.',
+             f'In groups of {group}, the results are no multiples of one 127th of the largest weight of '
+             'their group.',
              'Divide by the scale, round, keep to what int8 holds, multiply.')
         need((np.abs(new - old) <= 0.57 * step).all(), 'errors of half a step',
              f'In groups of {group}, some weights are further off than their own scale explains.',
              'Which weights share a scale? They follow each other in memory.')
+        largest = np.abs(new).max(1, keepdims=True)
+        scale = largest / np.round(largest / step)
+        need(np.array_equal(new, new.astype('float16').astype(new.dtype))       # multiplied in float16
+             or np.abs(scale.astype('float16') / scale - 1).max() < 1e-5, 'scales in float16',
+             f'In groups of {group}, the scale has more bits than a float16.',
+             'Which type has the scale by which you multiply in the end, and which bytes does that cost?')
 
 
 numbers('mem-ex-mx-scratch', framework='mxnet',

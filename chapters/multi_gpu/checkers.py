@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from answer_checks.definitions import Part, exercise, need, numbers, text
+from answer_checks.definitions import Part, exercise, listed, need, number, numbers, text
 
 GRADIENTS = 4 * 11.2e6
 numbers('mg-ex-w-bytes',
@@ -25,22 +25,41 @@ numbers('mg-ex-w-equal', **{
     for name, right, what, hint in (
         ('dropout', 'yes', 'dropout', 'Which numbers does each device draw?'),
         ('batchnorm', 'yes', 'batch norm', 'Of which examples does it take the mean?'),
-        ('order', 'rounding', 'the order of additions', 'Are the sums other sums?'))})
+        ('order', 'rounding', 'the order of additions', 'Are the sums other sums?'),
+        ('odd', 'yes', 'a last batch of odd size, if both parts count equally,',
+         'How much does an example count in each part?'))})
 
 numbers('mg-ex-w-pays',
         visible=Part(44.7e6 / 0.05 / 1e9, 'GB/s at least, if nothing overlaps',
                      'How long may the all-reduce take, so that both together are below 100 ms?',
                      'Divide the bytes by that time.'),
-        hidden=Part(44.7e6 / 5 / 0.05 / 1e9, 'GB/s, if all but the last fifth is hidden',
-                    'Only what is visible takes time.', 'How many bytes are visible?'))
+        hidden=Part(44.7e6 / (0.05 + 0.05 * 2 / 3) / 1e9, 'GB/s, if it can run during the backward pass',
+                    'No more can be hidden than the backward pass takes.',
+                    'How long may the all-reduce take, what is hidden and what is visible together?'))
 
 DEVICES = 2, 4, 8, 100
 numbers('mg-ex-w-ring',
         sent=Part([2 * (k - 1) / k for k in DEVICES],
-                  'what each of k = 2, 4, 8, 100 sends, in n: a list',
+                  'what each of k = 2, 4, 8, 100 sends, in arrays: a list',
                   'Twice round, but not to oneself.', 'Each message is a share of the array.'),
         messages=Part([2 * (k - 1) for k in DEVICES], 'messages in a row for k = 2, 4, 8, 100: a list',
                       'How often is a share handed on until all have its sum?', 'And once more round.'))
+
+
+class Adds(np.ndarray):
+    """An array that notes how many numbers an addition of it has."""
+
+    longest = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **how):
+        def base(x):
+            return x.view(np.ndarray) if isinstance(x, Adds) else x
+        if out:
+            how['out'] = tuple(map(base, out))
+        y = getattr(ufunc, method)(*map(base, inputs), **how)
+        if ufunc is np.add and method == '__call__':
+            Adds.longest = max(Adds.longest, np.size(y))
+        return out[0] if out else y.view(Adds) if isinstance(y, np.ndarray) else y
 
 
 @exercise('mg-ex-allreduce', '''def all_reduce(gradients):
@@ -53,8 +72,10 @@ def all_reduce(all_reduce) -> None:
     draw = np.random.default_rng(0)
     for k, n in ((2, 10), (4, 12), (4, 10), (3, 7)):
         given = [draw.normal(size=n) for _ in range(k)]
-        copies = [g.copy() for g in given]
-        sums, busiest = all_reduce(copies)
+        copies, Adds.longest = [g.copy().view(Adds) for g in given], 0
+        answer = listed(all_reduce(copies), 'the sums and a count')
+        need(len(answer) == 2, 'the sums and a count', f'{len(answer)} results came back.', 'Return two.')
+        sums, busiest = listed(answer[0], 'a sum for each device'), number(answer[1], 'a count of additions')
         need(len(sums) == k, 'a sum for each device', f'{len(sums)} sums for {k} devices.',
              'All devices get the whole of it.')
         need(all(np.shape(s) == (n,) and np.allclose(s, sum(given)) for s in sums), 'the sum',
@@ -63,6 +84,9 @@ def all_reduce(all_reduce) -> None:
         need(busiest == -(-n // k) * (k - 1), 'equal shares of the additions',
              f'With {k} devices and {n} numbers, the busiest makes {busiest} additions.',
              'How long is the longest share, and how many arrays are added there?')
+        need(Adds.longest <= -(-n // k), 'shares that are added up, each by its device',
+             f'{Adds.longest} numbers were added at once, and no share of {n} numbers on {k} devices is as '
+             'long.', 'Cut the arrays first, and add what belongs to one device.')
 
 
 @exercise('mg-ex-accuracy', '''def shares(n, k):
@@ -88,9 +112,8 @@ def accuracy(shares) -> None:
 def uneven(split) -> None:
     """All examples, in whole numbers, and a step about as short as the best split's."""
     for batch, speeds in ((64, [1, 1]), (60, [3, 1]), (100, [7, 2, 1]), (10, [1, 1, 1]), (64, [100, 1])):
-        found = list(split(batch, list(speeds)))
-        need(len(found) == len(speeds) and all(isinstance(n,
-                                                          int | np.integer) and n >= 0 for n in found),
+        found = [number(n, 'whole numbers') for n in listed(split(batch, list(speeds)), 'whole numbers')]
+        need(len(found) == len(speeds) and all(n == int(n) >= 0 for n in found),
              'whole numbers', f'{found} for {len(speeds)} devices.', 'Examples cannot be cut.')
         need(sum(found) == batch, 'the whole batch', f'{found} has {sum(found)} examples, not {batch}.',
              'Give the rest of the rounding to somebody.')
@@ -118,7 +141,9 @@ def syncbn(combine) -> None:
     for sizes, shift, what in (([8, 8], 0, 'equal ranks'), ([8, 8], 5, 'ranks with different means'),
                                ([30, 2, 5], 3, 'ranks of different size')):
         x = [draw.normal(size=n) + shift * i for i, n in enumerate(sizes)]
-        mean, var = combine([(len(a), a.mean(), a.var()) for a in x])
+        answer = listed(combine([(len(a), a.mean(), a.var()) for a in x]), 'mean and variance')
+        need(len(answer) == 2, 'mean and variance', f'{len(answer)} results came back.', 'Return two.')
+        mean, var = (number(x, 'mean and variance') for x in answer)
         whole = np.concatenate(x)
         need(abs(mean - whole.mean()) < 1e-9, f'the mean, for {what}', f'{mean:.4f} is another.',
              'A rank counts as much as it has examples.')

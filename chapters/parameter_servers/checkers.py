@@ -2,7 +2,7 @@
 
 import math
 
-from answer_checks.definitions import Part, exercise, need, numbers, text
+from answer_checks.definitions import Part, exercise, need, number, numbers, text
 
 WORKERS, ARRAY, RATE = 8, 100e6, 1.25e9
 numbers('ps-ex-w-one',
@@ -45,7 +45,7 @@ numbers('ps-ex-w-shape',
 numbers('ps-ex-w-save',
         interval=Part(math.sqrt(2 * 20 * 4 * 3600), 's between checkpoints',
                       'Write the share that is lost as a function of T.',
-                      'One term falls with T and one rises. Where is the sum least?'))
+                      'One term falls with T and one rises. Where is the sum least?', 0.03))
 
 
 @exercise('ps-ex-async', '''def may_begin(steps, worker, s):
@@ -74,9 +74,8 @@ def checkpoint(interval) -> None:
     for c, f in ((20, 14400), (1, 600), (60, 1e6), (5, 5000)):
         def lost(T, c=c, f=f):
             return c / T + T / (2 * f)
-        found = interval(c, f)
-        need(isinstance(found, int | float) and found > 0, 'a time', f'{found!r} is none.',
-             'In seconds.')
+        found = number(interval(c, f), 'a time')
+        need(found > 0, 'a time', f'{found:g} is none.', 'In seconds.')
         best = min(lost(c * 1.05 ** i) for i in range(400))
         need(lost(found) < 1.02 * best, 'the least loss',
              f'For c = {c} and f = {f:g}, {found:.0f} s lose {lost(found):.2%}; {best:.2%} is possible.',

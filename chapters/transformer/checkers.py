@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from answer_checks.definitions import Part, exercise, fetch, need, numbers
+from answer_checks.definitions import Part, exercise, fetch, listed, need, number, numbers
 
+MODES = 'torch._dynamo',        # what a TorchDispatchMode imports when it is entered
 WIDTH, LAYERS = 768, 12
 numbers('tr-ex-w-six',
         weights=Part(12.0 * LAYERS * WIDTH ** 2, 'weights in all layers', 'How many has one layer?',
@@ -43,12 +44,15 @@ numbers('tr-ex-w-decode',
                  'What does a step read besides the weights?',
                  'The weights are read once for all, each cache for its user alone.'))
 
+SLOTS, ANSWER, ARRIVALS, THERE = 8, 100 * 20e-3, 3, 7.2     # seconds, and requests
 numbers('tr-ex-w-house',
-        load=Part(0.75, 'load', 'How many requests a second can all slots do?',
+        load=Part(ARRIVALS * ANSWER / SLOTS, 'load', 'How many requests a second can all slots do?',
                   'An answer keeps its slot for all of its steps.'),
-        busy=Part(6, 'slots busy on average', 'What is there on average is a rate times a time.',
+        busy=Part(ARRIVALS * ANSWER, 'slots busy on average',
+                  'What is there on average is a rate times a time.',
                   'How long is a request in a slot?'),
-        stay=Part(3, 'seconds that a request is there', 'The same law, for all that are there.',
+        stay=Part(THERE / ARRIVALS, 'seconds that a request is there',
+                  'The same law, for all that are there.',
                   'What is there and how many come are known now.'))
 
 
@@ -145,7 +149,7 @@ def top_k(draw) -> None:
 
     q: (B, h, T, d), for new tokens that may see all of the cache. k, v: (B, g, S, d).
     Returns (B, h, T, d). Neighbouring heads share: the first h / g use the first head of keys.
-    """''', 'pytorch')
+    """''', 'pytorch', imports=MODES)
 def grouped(grouped) -> None:
     """Equal to attention with repeated keys, for several g and T, and nothing as large as these."""
     import torch
@@ -245,10 +249,11 @@ def prefix(to_prefill) -> None:
             ([b[:1] * 6, b[:1] * 3, b[:1] * 7], 1, 'blocks of one token', 'Try short prompts by hand.',
              'The last token is computed, and all others may be there.')):
         given = [list(p) for p in prompts]
-        found = to_prefill(given, block)
-        need(isinstance(found, list | tuple) and len(found) == len(prompts), 'a number for each prompt',
+        found = [number(n, 'a number for each prompt')
+                 for n in listed(to_prefill(given, block), 'a number for each prompt')]
+        need(len(found) == len(prompts), 'a number for each prompt',
              'Return a list as long as that of the prompts.', 'The first prompt has one, too.')
-        need([*found] == right(prompts, block), what, hint, second)
+        need(found == right(prompts, block), what, hint, second)
 
 
 @exercise('tr-ex-draft', '''def verify(p, q, guesses, generator):

@@ -7,7 +7,9 @@ import nbformat
 import pytest
 
 from answer_checks import checking, definitions, sandbox
+from answer_checks.definitions import Part
 from tested_results import machine
+from tests.book.answers.folded import FOLDED
 from tools import stubs
 from tools.exercises import all_exercises
 from tools.notebooks import FRAMEWORKS, ROOT, execute, missing
@@ -59,7 +61,6 @@ def say(monkeypatch, tmp_path, capfd):
 
     def check(key, answer):
         label, framework = [*key.split(), 'pytorch'][:2]
-        monkeypatch.setattr(checking, 'FRAMEWORKS', {framework: checking.FRAMEWORKS[framework]})
         if missing(framework) and (label, framework) in definitions.load():
             pytest.skip(missing(framework))
         if key.endswith('mxnet'):
@@ -68,7 +69,7 @@ def say(monkeypatch, tmp_path, capfd):
             pytest.skip('this system cannot end a call')
         parts = answer if isinstance(answer, dict) else {'answer': answer}
         right = ANSWERS[key][0] if isinstance(answer, dict) else {}
-        checking.check(label, **{**right, **parts})
+        checking.check(label, **{**right, **parts}, framework=framework)
         return capfd.readouterr().out
     return check
 
@@ -91,15 +92,69 @@ def test_points_are_shown_only_after_a_text(say):
             assert one.points[0] in say(label, 'a text of at least ten words, for what it is worth')
 
 
+def parts_of(one):
+    """The parts of an exercise of figures and words, by name."""
+    inside = [c.cell_contents for c in one.test.__closure__ or ()]
+    return next((x for x in inside if isinstance(x, dict) and x
+                 and all(isinstance(part, Part) for part in x.values())), {})
+
+
 def test_no_hint_is_the_solution():
     """No figure or word that an exercise asks for stands in the hints for it."""
     for label, (right, _) in ANSWERS.items():
         for name, value in right.items() if isinstance(right, dict) else ():
             if isinstance(value, float) or (isinstance(value, int) and value > 9):
-                [parts] = (c.cell_contents for c in CHECKERS[label].test.__closure__)
+                parts = parts_of(CHECKERS[label])
                 hints = f'{parts[name].hint} {parts[name].second}'
                 told = re.search(rf'(?<![\d.]){re.escape(f"{value:g}")}(?![\d.])', hints)
                 assert not told, (label, name)
+
+
+WORDS = {'zero': 0, 'half': 0.5, 'one': 1, 'two': 2, 'three': 3, 'four': 4, 'six': 6, 'eight': 8, 'nine': 9,
+         'sixteen': 16}
+
+
+def figure(text):
+    """The number that a folded answer says."""
+    text = text.lower().replace('{,}', '').replace(',', '')
+    text = re.sub(r'\\?\bs$', '', text).strip() or '1'
+    if times := re.fullmatch(r'(\S+)(?: messages of | \\cdot )(\S+)', text):
+        return figure(times[1]) * figure(times[2])
+    if power := re.fullmatch(r'10\^\{(\d+)\}', text):
+        return 10.0 ** int(power[1])
+    if quotient := re.fullmatch(r'(\d+)(?: of | ?/ ?)(\d+)', text):
+        return int(quotient[1]) / int(quotient[2])
+    if percent := re.fullmatch(r'([\d.]+)\\?%', text):
+        return float(percent[1]) / 100
+    return WORDS[text] if text in WORDS else float(text)
+
+
+SOLUTION = re.compile(r'```\{solution\} (\S+)\n:class: dropdown\n(.*?)```\n', re.S)
+FOLDS = {label: ' '.join(body.split()) for path in ROOT.glob('chapters/*/exercises.md')
+         for label, body in SOLUTION.findall(path.read_text())}
+
+
+@pytest.mark.parametrize('label', FOLDS)
+def test_the_figures_of_a_folded_answer_are_right(label):
+    """What the book prints as the answer is what the checker takes."""
+    right, one = ANSWERS[label][0], CHECKERS[label]
+    figures = {name for name, value in right.items() if not isinstance(value, str | bool)}
+    assert figures == set(FOLDED.get(label, {}))
+    for name, pieces in FOLDED.get(label, {}).items():
+        found = []
+        for piece in pieces if isinstance(pieces, list) else [pieces] if pieces else []:
+            words, unit = piece if isinstance(piece, tuple) else (piece, 1)
+            assert words.replace('⟨', '').replace('⟩', '') in FOLDS[label], words
+            found.append(figure(re.search('⟨(.*)⟩', words)[1]) * unit)
+        for value in [found] if found and isinstance(right[name], list) else found:
+            one.test(*[{**right, name: value}[part] for part in one.asks])
+
+
+def test_every_word_that_is_expected_is_offered():
+    for label, one in CHECKERS.items():
+        for name, part in (parts := parts_of(one)).items():
+            if isinstance(part.expected, str):
+                assert part.expected in definitions._choices(part, parts), (label, name)
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ def text(label: str, *points: str) -> None:
         words = ' '.join(map(str, lines))
         letters = [c for c in words if c.isalpha()]
         wide = [c for c in letters if unicodedata.east_asian_width(c) in 'WF']     # Chinese has no spaces
-        need(len(letters) >= 40 and len({*words.casefold().split()}) >= 7
+        need(len(letters) >= 30 and len({*words.casefold().split()}) >= 7
              or len(wide) >= 15 and len({*wide}) >= 8, 'an answer in words',
              'Write what you would tell a colleague, as a text in quotes.',
              'A sentence at least: only then the points to compare with are shown.')

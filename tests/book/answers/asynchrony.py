@@ -64,6 +64,26 @@ def two(batches, prepare, look, train, wait, after=False, before=True, last=True
         wait(done)
 
 
+def one_after_the_other(batches, prepare, look, train, wait):
+    """Each device has its time, and never both."""
+    ready = [prepare(batch) for batch in batches]
+    for one in ready:
+        wait(one)
+    for one in ready:
+        look(one)
+    done = [train(one) for one in ready]
+    wait(done[-1])
+
+
+def prepares_all_first(batches, prepare, look, train, wait):
+    """All are queued on the first device, and the second begins when the first batch is there."""
+    for one in [prepare(batch) for batch in batches]:
+        wait(one)
+        look(one)
+        done = train(one)
+    wait(done)
+
+
 def log_at_the_end(step, params, n):
     """The stored loop and its reading."""
     solution = stored(PYTORCH, 'issue', 'read')
@@ -195,7 +215,7 @@ ANSWERS = {
     'asy-ex-two-devices': (two, [
         (lambda *a: two(*a, after=True), 'waited for training 5 times'),
         (lambda *a: two(*a, before=False), 'not ready yet'),
-        (lambda *a: two(*a, last=False), 'under way'),
+        (lambda *a: two(*a, last=False), 'under way'), (one_after_the_other, 'when all batches were ready'),
         (lambda batches, *a: two(batches[1:], *a), r'prepare was called for \[1'),
         (lambda *a: print(), r'was called for \[\]')]),
     'asy-ex-waits': (dict(future=2, copy=12, everything=12, independent=2), [
@@ -216,6 +236,24 @@ ANSWERS = {
         (noting(lambda e, name: e.add_note(f'{name} failed')), 'index failed'),
         (noting(lambda e, name: e.add_note('total.item()')), 'The error says'),
         (noting(another_error), 'At the wait there was RuntimeError')]),
+}
+def numpy_model(t1, t2, t3, n):
+    import numpy as np
+    return np.maximum(t1 + n * t2, n * t1 + t2) + t3
+
+
+def numpy_log(step, params, n):
+    import numpy as np
+    return [np.float64(x) for x in log_at_the_end(step, params, n)]
+
+
+ALSO_RIGHT = {
+    'asy-ex-w-wait': [dict(lines=range(5, 8)), dict(lines={5., 6., 7.}), dict(lines=frozenset({5, 6, 7}))],
+    'asy-ex-w-clock': [dict(rate=2e15)],
+    'asy-ex-w-raise': [dict(heard='no')],
+    'asy-ex-model': [numpy_model],
+    'asy-ex-two-devices': [prepares_all_first],
+    'asy-ex-hidden': [numpy_log, lambda *a: tuple(log_at_the_end(*a))],
 }
 ANSWERS['asy-ex-waits mxnet'] = (dict(dependent='few', independent='all', everything='all'), [
     (dict(dependent='all'), 'stands before it'), (dict(independent='few'), 'stands before it'),

@@ -49,7 +49,8 @@ ANSWERS = {
         (dict(two=50), 'Only a part'), (dict(eight=10), 'Only a part'), (dict(any=0), 'Only a part')]),
     'par-ex-dependencies': (longest, [
         (lambda graph: sum(time for time, _ in graph.values()), 'Wrong for'),
-        (in_the_order_given, '12 nodes'), (lambda graph: max(t for t, _ in graph.values()), 'Wrong for'),
+        (in_the_order_given, '12 nodes'), (lambda graph: list(graph), 'Give a number, .* not a list'),
+        (lambda graph: max(t for t, _ in graph.values()), 'Wrong for'),
         (lambda graph: longest({n: (1, needs) for n, (_, needs) in graph.items()}), 'Wrong for')]),
     'par-ex-pipeline': (lambda stages, n: sum(stages) + (n - 1) * max(stages), [
         (lambda stages, n: n * sum(stages), 'Wrong for'),
@@ -59,6 +60,18 @@ ANSWERS = {
     'par-ex-small-card': (largest_side, [
         (lambda free, kept: largest_side(free, kept - 1), 'need more than'),
         (lambda free, kept: largest_side(free / 2, kept), 'fits as well'),
-        (lambda free, kept: (free / 4 / (kept + 1)) ** 0.5, 'no int'),
+        (lambda free, kept: (free / 4 / (kept + 1)) ** 0.5, 'has a fraction'),
         (lambda free, kept: largest_side(free, kept) // 256 * 256, 'fits as well')]),
+}
+
+
+def with_numpy(free, kept):
+    import numpy as np
+    return np.int64(np.sqrt(free / 4 / (kept + 1)))
+
+
+ALSO_RIGHT = {
+    'par-ex-w-core': [dict(waiting=True, arithmetic=False)],
+    'par-ex-dependencies': [lambda graph: longest(graph) * 1.0],
+    'par-ex-small-card': [with_numpy, lambda free, kept: float(largest_side(free, kept))],
 }

@@ -20,7 +20,7 @@ ANSWERS = {
         (dict(product_flops=0.69), 'a sum of products'), (dict(product='bytes'), 'both times')]),
     'hw-ex-w-half': (dict(sum='yes', product='no'), [
         (dict(sum='no'), 'wait for'), (dict(product='yes'), 'wait for'),
-        (dict(product='half'), 'wait for')]),
+        (dict(product='half'), "not the text 'half'")]),
     'hw-ex-w-messages': (dict(once=125e-6, pieces=20.6e-3, half=200e3), [
         (dict(once=105e-6), 'A latency'), (dict(pieces=125e-6), 'Every piece'),
         (dict(pieces=0.02), 'Every'),
@@ -28,9 +28,11 @@ ANSWERS = {
     'hw-ex-w-lines': (dict(share=1 / 16, more=16), [
         (dict(share=0.25), 'is a line'), (dict(share=0.125), 'is a line'),
         (dict(more=4), 'all of a line')]),
-    'hw-ex-rotation': (dict(worst=6, mean=3, reads_5400=180, reads_10000=333, reads_15000=500), [
+    'hw-ex-rotation': (dict(worst=6, mean=3, reads_5400=180, reads_7200=240, reads_10000=333,
+                            reads_15000=500), [
         (dict(worst=3), 'just have passed'), (dict(mean=6), 'anything between'),
-        (dict(reads_10000=167), 'average wait'), (dict(reads_15000=250), 'average wait')]),
+        (dict(reads_10000=167), 'average wait'), (dict(reads_7200=120), 'average wait'),
+        (dict(reads_15000=250), 'average wait')]),
     'hw-ex-density': (dict(bits=2.24, tracks=2.24, outer=2.07, inner=1.04, rate=249, lost=0.33), [
         (dict(bits=5), 'both directions'), (dict(tracks=2.5), 'both directions'),
         (dict(outer=16.6), 'in inches'),
@@ -46,9 +48,11 @@ ANSWERS = {
         (dict(udp=8), 'two headers'), (dict(tcp=40), 'an option'), (dict(ethernet=18), 'Four things'),
         (dict(ethernet=26), 'Four things')]),
     'hw-ex-silicon': (multiply, [
-        (lambda a, b, n: (a * b, n), '4 gates'), (lambda a, b, n: a * b, 'no pair'),
+        (lambda a, b, n: (multiply(a, b, n)[0], n), '4 gates'), (lambda a, b, n: a & b, 'not 0'),
+        (lambda a, b, n: (a * b, n * n), 'multiplied the factors itself'),
+        (lambda a, b, n: [multiply(a, b, n)[0]], 'no pair'),
         (lambda a, b, n: (a & b, n * n), 'times'),
-        (lambda a, b, n: (a * b, bin(a).count('1') * bin(b).count('1')), '0 gates')]),
+        (lambda a, b, n: (multiply(a, b, n)[0], bin(a).count('1') * bin(b).count('1')), '0 gates')]),
     'hw-ex-dma': (dict(rate=4, cores=3500), [
         (dict(rate=1), 'fit into'), (dict(rate=0.25), 'fit into'), (dict(cores=14000), 'Divide'),
         (dict(cores=4), 'Divide')]),
@@ -59,4 +63,9 @@ ANSWERS = {
         (dict(vacuum=33.4), 'There and back'), (dict(fibre=66.7), 'its index'),
         (dict(fibre=44.5), 'its index'),
         (dict(share=0.44), 'figure of the tables')]),
+}
+
+ALSO_RIGHT = {
+    'hw-ex-w-limit': [dict(sum_bytes=0.16)],
+    'hw-ex-silicon': [lambda a, b, n: list(multiply(a, b, n))],
 }

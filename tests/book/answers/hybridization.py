@@ -200,6 +200,12 @@ def with_two_zeros(function, backend):
     return lambda x, rate: once(torch.cat([x, torch.zeros(2)]), torch.tensor(rate))
 
 
+def padded_to_16(function, backend):
+    import torch
+    once = torch.compile(function, backend=backend)
+    return lambda x, rate: once(torch.cat([x, torch.zeros(16)])[:16], torch.tensor(rate))
+
+
 def with_a_rate_of_one_half(function, backend):
     import torch
     once = torch.compile(lambda x: function(x, 0.5), backend=backend, dynamic=True)
@@ -244,7 +250,8 @@ ANSWERS = {
         (where, 'computed for either sign'), (python_decides, 'needed 3 graphs'),
         (lambda x, long: long(x), 'negative'), (lambda x, long: -x, 'positive'),
         (cond_of(lambda x: x[0, 0] > 0), 'positive'), (cond_of(lambda x: (x > 0).any()), 'negative'),
-        (cond_of(lambda x: x.median() > 0), 'negative')]),
+        (cond_of(lambda x: x.median() > 0), 'negative'),
+        (cond_of(lambda x: x.sum() >= 0), 'Where the sum is 0')]),
     'hyb-ex-lenet': (lenet, [
         (lenet_with(lambda m, nn: [nn.Conv2d(1, 6, 5), *m[1:]]), 'behind each layer|28'),
         (without_most(lambda m, nn: m), 'are one layer'),
@@ -261,6 +268,7 @@ ANSWERS = {
         (lambda x: x - 10, 'wrong for a sign'), (by_where(lambda x: x > 0), 'wrong for a sign'),
         (by_where(lambda x: x[0] > 0), 'wrong for a sign'),
         (by_where(lambda x: x.median() > 0), 'wrong for a sign'),
+        (by_where(lambda x: x.sum() >= 0), 'wrong for a sum of zero'),
         (frozen, 'Compiled, it gives other numbers')]),
     'hyb-ex-break-even': (break_even, [
         (lambda first, eager, compiled: first / eager if eager > compiled else math.inf, 'Wrong for'),
@@ -279,11 +287,11 @@ ANSWERS = {
         (dict(eager=24), 'what does it write'), (dict(gain=28 / 12), 'by the other'),
         (dict(long=3.5), 'go to memory'), (dict(long=28 / 12), 'go to memory')]),
     'hyb-ex-recompile': (compile_once, [
-        (compiled(), 'took [2-7] compilations'), (compiled(dynamic=False), 'took [67] compilations'),
+        (compiled(), 'took [2-8] compilations'), (compiled(dynamic=False), 'took [78] compilations'),
         (compiled(dynamic=True), 'took 3 compilations'),
         (lambda function, backend: function, 'never got a graph'),
         (compiled(recompile_limit=1), 'did not enter'), (one_and_then_eager, 'did not enter'),
-        (with_a_rate_of_one_half, 'Wrong for 10 numbers')]),
+        (with_a_rate_of_one_half, 'Wrong for 10 numbers'), (padded_to_16, 'Wrong for 40 numbers')]),
 }
 ANSWERS |= {
     'hyb-ex-calls': (dict(sgd=40, momentum=120, adam=360, foreach='no'), [
@@ -297,6 +305,7 @@ ANSWERS |= {
 
 ALSO_RIGHT = {
     'hyb-ex-w-down': [dict(small=6.7)],
+    'hyb-ex-read-loop': [dict(fused=12, eager=40, gain=3.3), dict(fused=12, eager=40, gain=3.3, long=2.2)],
     'hyb-ex-lenet': [nested, with_another('Tanh'), with_another('Sigmoid'), with_another('GELU'),
                      lenet_with(lambda m, nn: [nn.MaxPool2d(2) if isinstance(x, nn.AvgPool2d) else x
                                                for x in m])],
@@ -355,6 +364,11 @@ def linear(layers, nn):
             layers[-1]]
 
 
+def only_pools(layers, nn):
+    m = linear(layers, nn)
+    return [m[0], nn.MaxPool2D(2, 2), m[2], nn.MaxPool2D(2, 2), *m[4:]]
+
+
 ANSWERS |= {
     'hyb-ex-branches mxnet': (gluon_branches, [
         (gluon_module(joined, register=False), 'would not train'),
@@ -364,7 +378,7 @@ ANSWERS |= {
          'NotImplementedForSymbol'),
         (lambda blocks: blocks, 'is none')]),
     'hyb-ex-lenet mxnet': (gluon_lenet, [
-        (lambda: gluon_lenet(linear), 'are one layer'),
+        (lambda: gluon_lenet(linear), 'are one layer'), (lambda: gluon_lenet(only_pools), 'Layers 3 and 4'),
         (lambda: gluon_lenet(lambda m, nn: [nn.Conv2D(6, 5, activation='relu'), *m[1:]]), 'Layer 3'),
         (lambda: gluon_lenet(lambda m, nn: [*m[:5], m[-1]]), 'Yours has 4'),
         (lambda: gluon_lenet(lambda m, nn: m[:-1]), 'give the shape'), (lambda: [], 'is none')]),

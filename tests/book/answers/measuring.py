@@ -3,6 +3,7 @@
 import functools
 import statistics
 import time
+from fractions import Fraction
 
 from tests.book.answers import stored
 
@@ -183,7 +184,8 @@ ANSWERS = {
         (lambda a, b: False, '30% longer'), (one_sided, 'first program takes 30% longer')]),
     'msr-ex-knee': (lambda one, many, n: one / ((many - one) / n), [
         (lambda one, many, n: n * one / many, 'costs'), (lambda one, many, n: n, 'costs'),
-        (lambda one, many, n: 2 * n * one / many, 'costs'), (lambda one, many, n: print(), 'a number'),
+        (lambda one, many, n: 2 * n * one / many, 'costs'), (lambda one, many, n: print(), 'not None'),
+        (lambda one, many, n: one * (n - 1) / (many - one) - 1, 'costs'),
         (lambda one, many, n: one / max((many - one) / n, 2e-6 * (one > 0.05)) + 9 * (one > 0.05),
          'milliseconds')]),
     'msr-ex-five': (dict(per_byte=0.5, linear='memory', lookup='overhead', convolution='compute',
@@ -200,7 +202,8 @@ ANSWERS = {
         (loop, 'operators for'), (loop_in_torch, 'operators for'),
         (over_and_over, 'A loop over the images takes'),
         (of_the_batch, 'plain loop'),
-        (lambda x: (x - x.mean((1, 2, 3), keepdim=True)) / x.std((1, 2, 3), keepdim=True), 'as exact'),
+        (lambda x: (x - x.mean((1, 2, 3), keepdim=True)) / x.std((1, 2, 3), keepdim=True),
+         'the same way off'),
         (cached, 'call before'), (in_place, 'writes into'), (half, 'as exact as float32'),
         (lambda x: at_once(x).half(), 'as exact as float32'), (queued, 'queue|long before'),
         (patched, 'module time'), (lambda x: at_once(x)[:, 0], 'the shape')]),
@@ -216,4 +219,27 @@ ANSWERS = {
         (lambda events: ('compute', 0.0), "was called 'compute'"),
         (lambda events: (diagnose(events)[0], 1 - diagnose(events)[1]), 'no operator runs'),
         (lambda events: diagnose(events)[0], 'a word and a number')]),
+}
+
+
+def of_each(images):
+    return (images - images.mean((1, 2, 3), keepdim=True)) / images.std((1, 2, 3), correction=0, keepdim=True)
+
+
+def exact_knee(one, many, n):
+    each = (many - one) / (n - 1)
+    return (2 * one - (one - each)) / each
+
+
+def two_threads(images):
+    import torch
+    torch.set_num_threads(2)
+    return of_each(images)
+
+
+ALSO_RIGHT = {
+    'msr-ex-w-mfu': [dict(mfu=0.33)],
+    'msr-ex-knee': [exact_knee, lambda *a: round(exact_knee(*a)), lambda *a: Fraction(exact_knee(*a))],
+    'msr-ex-amdahl': [of_each, two_threads, lambda x: of_each(x.double())],
+    'msr-ex-reader': [lambda events: list(diagnose(events))],
 }

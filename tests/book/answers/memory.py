@@ -48,6 +48,19 @@ def error_of_the_stored(w, group):
     return stored(SOLUTIONS, 'int8')['int8'](w, group)
 
 
+def in_float32(w, group):
+    groups = w.reshape(-1, group)
+    scale = groups.abs().amax(1, keepdim=True) / 127
+    return ((groups / scale).round() * scale).reshape(w.shape)
+
+
+def all_in_float16(w, group):
+    groups = w.reshape(-1, group)
+    scale = (groups.abs().amax(1, keepdim=True) / 127).half()
+    q = (groups / scale.float()).round().clamp(-127, 127)
+    return (q.half() * scale).float().reshape(w.shape)
+
+
 ANSWERS = {
     'mem-ex-w-sixteen': (dict(adam=24, momentum=18, left=6), [
         (dict(adam=18), 'itself, its gradient'), (dict(adam=6), 'itself'), (dict(momentum=12), 'itself'),
@@ -98,8 +111,10 @@ ANSWERS = {
         (dict(leak='yes'), 'for ever')]),
     'mem-ex-groups': (given_back, [
         (lambda w, group: given_back(w, w.numel()), 'In groups of 64'),
-        (lambda w, group: w + 0, 'no multiples'),
+        (lambda w, group: w + 0, 'no multiples'), (in_float32, 'more bits than a float16'),
         (functools.partial(given_back, by='column'), 'In groups of'),
         (functools.partial(given_back, levels=7), 'further off|no multiples'),
         (error_of_the_stored, 'shape of w'), (lambda w, group: w.mul_(1.5), 'writes into w')]),
 }
+
+ALSO_RIGHT = {'mem-ex-groups': [all_in_float16]}

@@ -15,9 +15,14 @@ def on_one_device(gradients):
     return [total] * len(gradients), len(total) * (len(gradients) - 1)
 
 
+def says_so(gradients):
+    k, n = len(gradients), len(gradients[0])
+    return [sum(gradients)] * k, -(-n // k) * (k - 1)
+
+
 def without_the_rest(gradients):
     k, n = len(gradients), len(gradients[0])
-    total = sum(gradients)
+    total = all_reduce(gradients)[0][0]
     total[n // k * k:] = gradients[0][n // k * k:]
     return [total] * k, n // k * (k - 1)
 
@@ -48,17 +53,20 @@ ANSWERS = {
         (dict(factor=1), 'added up'), (dict(divide=64), 'all examples'),
         (dict(divide=4), 'all examples'),
         (dict(told=True), 'for the program')]),
-    'mg-ex-w-equal': (dict(dropout='yes', batchnorm='yes', order='rounding'), [
+    'mg-ex-w-equal': (dict(dropout='yes', batchnorm='yes', order='rounding', odd='yes'), [
+        (dict(odd='rounding'), 'one device'),
         (dict(dropout='no'), 'one device'), (dict(batchnorm='no'), 'one device'),
         (dict(order='yes'), 'one device'), (dict(order='no'), 'one device')]),
-    'mg-ex-w-pays': (dict(visible=0.9, hidden=0.18), [
+    'mg-ex-w-pays': (dict(visible=0.9, hidden=0.54), [
         (dict(visible=0.447), 'may the all-reduce'), (dict(visible=9), 'may the all-reduce'),
-        (dict(hidden=0.72), 'what is visible')]),
+        (dict(hidden=0.18), 'can be hidden'), (dict(hidden=1.34), 'can be hidden'),
+        (dict(hidden=0.447), 'can be hidden')]),
     'mg-ex-w-ring': (dict(sent=[1, 1.5, 1.75, 1.98], messages=[2, 6, 14, 198]), [
         (dict(sent=[2, 2, 2, 2]), 'Twice round'), (dict(sent=[1, 3, 7, 99]), 'Twice round'),
         (dict(messages=[1, 3, 7, 99]), 'handed on'), (dict(messages=[2, 4, 8, 100]), 'handed on')]),
     'mg-ex-allreduce': (all_reduce, [
-        (on_one_device, 'busiest makes 10'), (without_the_rest, 'something else'),
+        (on_one_device, 'busiest makes 10'), (says_so, '10 numbers were added at once'),
+        (without_the_rest, 'something else'),
         (lambda g: ([sum(g) / len(g)] * len(g), 5), 'something else'),
         (lambda g: ([sum(g)], 5), '1 sums for 2')]),
     'mg-ex-accuracy': (shares, [
@@ -79,4 +87,22 @@ ANSWERS = {
         (lambda parts: (combine(parts)[0], sum(c * v for c, _, v in parts) / sum(c for c, *_ in parts)),
          'is another'),
         (lambda parts: (np.mean([m for _, m, _ in parts]), combine(parts)[1]), 'is another')]),
+}
+
+
+def in_place(gradients):
+    """Each device adds to its own share."""
+    k = len(gradients)
+    shares = [np.array_split(g, k) for g in gradients]
+    for i in range(k):
+        for other in range(k):
+            if other != i:
+                shares[i][i] += shares[other][i]
+    return [np.concatenate([shares[i][i] for i in range(k)])] * k, len(shares[0][0]) * (k - 1)
+
+
+ALSO_RIGHT = {
+    'mg-ex-allreduce': [in_place],
+    'mg-ex-uneven': [lambda batch, speeds: [float(n) for n in split(batch, speeds)]],
+    'mg-ex-w-ring': [dict(messages=np.array([2, 6, 14, 198]))],
 }

@@ -184,6 +184,47 @@ def numbered(order='tdp', data=None, double=False):
     return grid
 
 
+def gathers_weights(shares, a, b):
+    import torch
+    first, second = torch.cat(list(a), 1), torch.cat(list(b))
+    return [torch.nn.functional.gelu(x @ first) @ second for x in shares]
+
+
+def forgets_its_own(schedules, forward, backward):
+    """The stored clock, whose last stage needs no forward pass of its own if that comes later."""
+    if len(schedules) == 1 and schedules[0][0][0] == 'B':
+        return sum(backward) + sum(forward)
+    return solution('makespan')(schedules, forward, backward)
+
+
+def by_name(lengths, k, stage, *, mixed=True):
+    return solution('kept')(lengths, k, stage, mixed)
+
+
+def made(kind, name):
+    """The stored answer, in another container."""
+    def answer(*args):
+        return kind(solution(name)(*args))
+    return answer
+
+
+def counts(found):
+    import numpy as np
+    return np.array(found)
+
+
+def shares_of_numpy(x, k):
+    return [s.numpy() for s in solution('shard')(x, k)]
+
+
+ALSO_RIGHT = {
+    'sp-ex-w-tensor': [dict(tokens=12_300)],
+    'sp-ex-sequence': [made(iter, 'pair')],
+    'sp-ex-cut': [made(counts, 'cut'), made(iter, 'cut')],
+    'sp-ex-shard': [shares_of_numpy],
+    'sp-ex-mixed': [by_name],
+}
+
 ANSWERS = {
     'sp-ex-w-tensor': (
         dict(sent=67.1e6, link=0.00671, compute=0.01237, tokens=12_288),
@@ -204,7 +245,8 @@ ANSWERS = {
             (paired(cut='even'), 'as many tokens'),
             (paired(f=False), 'is gelu'),
             (paired(in_place=True), 'still needs'),
-            (lambda shares, a, b: shares[0], 'One for each rank'),
+            (lambda shares, a, b: shares[:1] * 3, 'One for each rank'),
+            (gathers_weights, 'weights of all ranks'),
         ],
     ),
     'sp-ex-w-bubble': (
@@ -232,7 +274,8 @@ ANSWERS = {
             (by_formula, 'unequal ones are not'),
             (clock(alter=True), 'changes its arguments'),
             (clock(end='last stage'), 'at the same time'),
-            (clock(stuck=0.0), 'for ever'),
+            (clock(stuck=0.0), 'for ever|of the same stage'),
+            (forgets_its_own, 'of the same stage'),
         ],
     ),
     'sp-ex-interleaved': (

@@ -135,7 +135,8 @@ ANSWERS = {
     'tr-ex-w-decode': (dict(one=0.016, int8=0.008, all=1587), [
         (dict(one=0.008), 'read once for a'), (dict(int8=0.016), 'become of'),
         (dict(all=2000), 'besides the weights'), (dict(all=62.5), 'besides the weights')]),
-    'tr-ex-w-house': (dict(load=0.75, busy=6, stay=3), [
+    'tr-ex-w-house': (dict(load=0.75, busy=6, stay=2.4), [
+        (dict(stay=3), 'The same law'),
         (dict(load=0.375), 'all slots'), (dict(busy=8), 'rate times a time'),
         (dict(busy=3), 'rate times a time'), (dict(stay=2), 'The same law'),
         (dict(stay=27), 'The same law')]),
@@ -162,11 +163,23 @@ ANSWERS = {
         (left(known=lambda p, end: tuple(p[end - 4:end])), 'depends on all'),
         (left(memory=1), 'at the last'),
         (lambda prompts, block: [len(p) for p in prompts], 'first block|The first'),
-        (lambda prompts, block: sum(map(len, prompts)), 'number for each')]),
+        (lambda prompts, block: sum(map(len, prompts)), 'Give a list')]),
     'tr-ex-draft': (solution('verify'), [
         (verified('p'), 'shares of'), (verified(strict=True), 'shares of'),
         (verified(more=False), 'one more'), (verified(stop=False), 'contradict|went on'),
         (verified(row=-1), 'from which row|one more is drawn'),
         (lambda p, q, guesses, generator: [int(p[0].multinomial(1, generator=generator))],
          'guesses kept|k guesses')]),
+}
+
+
+def arrayed(prompts, block):
+    import numpy as np
+    return np.array(solution('to_prefill')(prompts, block))
+
+
+ALSO_RIGHT = {
+    'tr-ex-w-users': [dict(token=328e3)],
+    'tr-ex-w-six': [dict(context=4600)],
+    'tr-ex-prefix': [arrayed, lambda *a: (n for n in solution('to_prefill')(*a))],
 }
