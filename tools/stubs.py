@@ -27,8 +27,9 @@ IMPORTS = {'mxnet': 'from mxnet import autograd, gluon, np, npx\nfrom mxnet.gluo
 HEAD = '''# {title}: exercises with {framework}
 
 Replace the dots, and run the cell: it says *Right*, or what is missing with a hint, and on the next try
-a second hint. Your progress is kept beside this file; `python -m answer_checks` prints it. This
-notebook is yours: nothing overwrites it.'''
+a second hint. A whole number below 1,000 has to be exact; other figures are right within 2% where nothing
+else is said. What a function prints is shown until its answer is right. Your progress is kept beside this
+file; `python -m answer_checks` prints it. This notebook is yours: nothing overwrites it.'''
 
 
 def plain(text: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from answer_checks import checking, definitions, sandbox
 from answer_checks.definitions import Part
 from tested_results import machine
+from tests.book.answers import measuring
 from tests.book.answers.folded import FOLDED
 from tools import stubs
 from tools.exercises import all_exercises
@@ -83,6 +84,17 @@ def test_an_answer(say, label, answer, hint):
         assert 'Not yet. Missing' in said and re.search(hint, said), said
         again = say(label, answer)
         assert again.startswith('Not yet') and len(again) > len(said), again
+
+
+@pytest.mark.slow
+def test_an_answer_that_was_compiled_before(say, monkeypatch):
+    """Its recompilation does not wait for the processes that compile for the notebook."""
+    if reason := missing('pytorch'):
+        pytest.skip(reason)
+    monkeypatch.setattr(torch.compiler.config, 'force_disable_caches', True)
+    compiled = torch.compile(measuring.of_each)
+    compiled(torch.rand(8, 1, 28, 28))
+    assert re.match('Right', said := say('msr-ex-amdahl', compiled)), said
 
 
 def test_points_are_shown_only_after_a_text(say):

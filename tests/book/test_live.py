@@ -574,6 +574,46 @@ def test_stages_of_one_host_send_over_its_own_links():
     assert plan(**two, gbit=200)['cuts'] == pytest.approx(2 * plan(**two)['cuts'])
 
 
+ONE_STAGE = {'tokens': 2 ** 22, 'n': 8e9, 'layers': 32, 'width': 4096, 'length': 4096, 'hosts': 16}
+
+
+def test_the_longest_stage_sets_the_time():
+    plan, few = planner()['plan'], {**ONE_STAGE, 'stages': 16}
+    even, uneven = (plan(**{**few, 'layers': k})['compute'] for k in (64, 61))
+    assert uneven == pytest.approx(even * (6 * 8e9 + 12 * 61 * 4096 ** 2) / (6 * 8e9 + 12 * 64 * 4096 ** 2)
+                                   * 64 / 61)
+    with pytest.raises(ValueError, match='at least 1'):
+        plan(**ONE_STAGE, micro=0)
+
+
+def test_gradients_that_are_accumulated_gather_again_and_keep_less():
+    plan = planner()['plan']
+    one, four = plan(**ONE_STAGE, gbit=2), plan(**ONE_STAGE, gbit=2, micro=4)
+    hidden = one['compute']
+    assert four['shards'] + hidden == pytest.approx(4 * (one['shards'] + hidden))
+    state = 16 * 8e9 / 128 + (2 * 2 + 4) * 8e9 / 32
+    assert four['kept'] - state == pytest.approx((one['kept'] - state) / 4)
+
+
+def test_a_gpu_keeps_what_is_whole_for_a_while():
+    plan, cut = planner()['plan'], {**ONE_STAGE, 'stages': 4, 'micro': 8}
+    kept = plan(**cut)['kept']
+    layer = 2 * 2 ** 22 / 32 * 4096 * 8         # in bfloat16, of the eight layers of a stage
+    whole = 8e9 / 4 * (2 + 4)                   # weights, and gradients in float32
+    assert kept == pytest.approx(16 * 8e9 / 128 + whole + 17 * layer * 4 / 8)
+    assert plan(**cut, chunks=2)['kept'] - kept == pytest.approx(17 * layer * 1.5 / 8)
+    again = plan(**cut, kept=2)['kept']
+    assert again == pytest.approx(16 * 8e9 / 128 + whole + layer * 4 / 8 + 16 * layer / 8 / 8)
+
+
+def test_an_example_that_is_shared_gathers_keys_and_values():
+    plan = planner()['plan']
+    inside, two_hosts = (plan(**ONE_STAGE, context=k)['context'] for k in (8, 16))
+    assert inside == pytest.approx(3 * 32 * 2 * 2 * 2 ** 22 / 128 * 4096 * 7 / 450e9)
+    assert two_hosts == pytest.approx(inside * 15 / 7 * 450 / 50)
+    assert plan(**ONE_STAGE, context=8, keys=1 / 8)['context'] == pytest.approx(inside / 8)
+
+
 def test_presets_of_the_plan_are_possible_and_those_of_its_notebook():
     figure = FIGURES['plan']
     names = {i.name: i for i in figure.inputs}

@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 
 import IPython
 import nbformat
@@ -231,3 +234,19 @@ def test_reading_keeps_the_guesses_that_are_here(file, tmp_path):
     predictions.main('erase')
     assert kept(file) == {}
     assert 'read FILE' in predictions.main('help') and 'read FILE' in predictions.main('read')
+
+
+def test_several_kernels_guess_at_once(file):
+    """No guess is lost, and no part of a file stays."""
+    claims = ', '.join(f"d2l.compare('p-{i}', f=f)" for i in range(40))
+    (file.parent / 'topic_one' / 'page.ipynb').write_text(json.dumps({'cells': [{'source': [claims]}]}))
+    program = ('from tested_results.predictions import predict\n'
+               'for i in range({}, 40, 4): predict(f"p-{{i}}", "?", i + 1)')
+    several = [subprocess.Popen([sys.executable, '-c', program.format(k)], stdout=subprocess.PIPE, text=True,
+                                env=os.environ | {'PYTHONPATH': ':'.join(p for p in sys.path if p)})
+               for k in range(4)]
+    said = ''.join(one.communicate()[0] for one in several)
+    assert said.count('Locked') == 40, said
+    kept = {id: e['guess'] for id, e in predictions.read(file)[0].items()}
+    assert kept == {f'p-{i}': i + 1 for i in range(40)}
+    assert sorted(p.name for p in file.parent.iterdir()) == ['guesses.json', 'topic_one']

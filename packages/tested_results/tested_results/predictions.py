@@ -6,6 +6,7 @@ prints how well the reader guesses, after reading guesses from a file or erasing
 They stay in one file on this machine.
 """
 
+import contextlib
 import html
 import json
 import math
@@ -13,6 +14,8 @@ import os
 import re
 import statistics
 import sys
+import threading
+from collections.abc import Iterator
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -78,9 +81,25 @@ def load(path: Path) -> tuple[dict[str, dict], str]:
     return guesses, f'{path.name} was broken and is {other.name} now; {len(guesses)} guesses stay. '
 
 
+@contextlib.contextmanager
+def _alone(path: Path | None) -> Iterator[None]:
+    """Be the only one on this system that reads and writes a file of guesses."""
+    number = None
+    try:
+        with contextlib.suppress(OSError, ImportError):     # a system or a disk without locks goes on without
+            import fcntl
+            if path:
+                number = os.open(path.parent, os.O_RDONLY)
+                fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        if number is not None:
+            os.close(number)
+
+
 def save(path: Path, guesses: dict[str, dict]) -> None:
     """Write all guesses, whole or not at all."""
-    part = path.with_name(path.name + '.part')
+    part = path.with_name(f'{path.name}.{os.getpid()}-{threading.get_ident()}.part')
     part.write_text(json.dumps({'guesses': guesses}, indent=1) + '\n')
     os.replace(part, path)
 
@@ -128,7 +147,8 @@ def predict(id: str, question: str, guess: Any = ...) -> None:
             sure. Anything else is declined in words: a run of all cells never stops here.
     """
     try:
-        said = _ask(str(id), guess)
+        with _alone(file()):
+            said = _ask(str(id), guess)
     except (OSError, ValueError) as e:
         said = f'{str(e).rstrip(".")}. Nothing was kept.'
     if (ipython := sys.modules.get('IPython')) and ipython.get_ipython():
@@ -160,11 +180,12 @@ def _ask(id: str, guess: Any) -> str:
 def answer(id: str, value: float | None) -> str:
     """What to say beside a claim's result of the guess made before, which it scores; '' without one."""
     try:
-        guesses = load(path)[0] if (path := file()) else {}
-        if not (e := guesses.get(id)) or value is None or not _number(value):
-            return f'you guessed {_show(e)}; here is no figure to compare it with' if e else ''
-        if e.get('measured') is None:        # the first result counts, as the first guess does
-            save(path, guesses | {id: e | {'measured': float(value)}})
+        with _alone(path := file()):
+            guesses = load(path)[0] if path else {}
+            if not (e := guesses.get(id)) or value is None or not _number(value):
+                return f'you guessed {_show(e)}; here is no figure to compare it with' if e else ''
+            if e.get('measured') is None:        # the first result counts, as the first guess does
+                save(path, guesses | {id: e | {'measured': float(value)}})
     except OSError as error:
         return f'your guesses could not be read or written ({error})'
     inside = e.get('low') and (' inside' if e['low'] <= value <= e['high'] else ' outside')
@@ -193,6 +214,11 @@ def main(what: str = '', *names: str) -> str:
     path = file() or Path('guesses.json')
     if what not in ('', 'read', 'erase') or what == 'read' and len(names) != 1 or not what and names:
         return str(__doc__)
+    with _alone(path):
+        return _changed(path, what, *names)
+
+
+def _changed(path: Path, what: str, *names: str) -> str:
     mine, said = load(path)
     if what == 'read':
         new, whole = read(Path(names[0]))
