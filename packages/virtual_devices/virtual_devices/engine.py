@@ -5,13 +5,18 @@ device's only thread, and returns at once with a tensor whose numbers come later
 ``chapters/asynchrony/asynchrony_pytorch.ipynb`` builds a smaller one of these step by step.
 """
 
+import collections
+import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+from virtual_devices import schemas
+from virtual_devices.surface import Surface
 
 
 class Event(NamedTuple):
@@ -33,6 +38,8 @@ class VirtualDevice:
         self.index = index
         self.events: list[Event] = []      # what it did while `recording`
         self.recording = False
+        self.lent: collections.deque[Future] = collections.deque()      # copies for other devices
+        self.process = os.getpid()
         # Python drains the queue when it exits: nothing that was issued is lost.
         self._worker = ThreadPoolExecutor(1, str(self))
         threads = torch.get_num_threads()
@@ -44,11 +51,26 @@ class VirtualDevice:
 
     def submit(self, work: Callable[[], Any], name: str) -> Future:
         """Queue ``work``; the future holds its result, or its error. ``name`` is for the event."""
+        self.check()
         return self._worker.submit(self._run, work, name)
 
     def expect(self, ready: Callable[[], Any]) -> None:
         """Let the queue wait for another device. To wait is no work: it is not recorded."""
+        self.check()
         self._worker.submit(ready)
+
+    def lend(self, copy: Future) -> None:
+        """Another device will copy from this one's memory: what overwrites something waits for that."""
+        while self.lent and self.lent[0].done():
+            self.lent.popleft()
+        self.lent.append(copy)
+
+    def check(self) -> None:
+        """Raise where the device's thread is not: in a fork of the process that made it."""
+        if os.getpid() != self.process:
+            raise RuntimeError(f'{self} was made by the process of which this one is a fork, and its thread '
+                               'is not here: start this process by "spawn", or use devices that it has '
+                               'made itself')
 
     def _run(self, work: Callable[[], Any], name: str) -> Any:
         start = time.perf_counter()
@@ -61,6 +83,7 @@ class VirtualDevice:
 
     def synchronize(self) -> None:
         """Wait until everything queued so far is done."""
+        self.check()
         self._worker.submit(int).result()
 
 
@@ -69,61 +92,80 @@ def _one_thread() -> None:
     torch.get_num_threads()     # makes this thread keep it: a thread asks once, at first use
 
 
-class VirtualTensor(torch.Tensor):
-    """A tensor whose numbers come later. ``wait`` gives the ordinary tensor.
+class Promise:
+    """One of the tensors that queued work will return, counted from 0."""
+
+    def __init__(self, future: Future, number: int = 0) -> None:
+        self.future, self.number = future, number
+
+    def done(self) -> bool:
+        """Whether it is there, or the error of the work."""
+        return self.future.done()
+
+    def result(self) -> torch.Tensor:
+        """Wait for it: the tensor itself, in the memory of the device."""
+        return tree_leaves(self.future.result())[self.number]
+
+
+class VirtualTensor(Surface):
+    """A tensor whose numbers come later. ``wait`` and ``cpu`` give an ordinary one.
 
     ``print``, ``item``, ``bool`` and operations whose result's shape depends on the data wait on
     their own: they are the implicit synchronizations that a GPU has too. An error in queued work is
-    raised where something waits for its result.
+    raised where something waits for its result. What Python asks of a tensor beside operations, its
+    base class :class:`Surface` answers.
     """
 
     @staticmethod
-    def __new__(cls, like: torch.Tensor, promise: Future, device: VirtualDevice) -> 'VirtualTensor':
+    def __new__(cls, like: torch.Tensor, promise: Promise, device: VirtualDevice) -> 'VirtualTensor':
         return torch.Tensor._make_wrapper_subclass(cls, like.shape, strides=like.stride(),
                                                    dtype=like.dtype)
 
-    def __init__(self, like: torch.Tensor, promise: Future, device: VirtualDevice) -> None:
+    def __init__(self, like: torch.Tensor, promise: Promise, device: VirtualDevice) -> None:
         self.promise, self.place = promise, device
-
-    def wait(self) -> torch.Tensor:
-        """The numbers, as an ordinary tensor that shares their memory."""
-        return self.promise.result()
-
-    cpu = wait
-
-    def __repr__(self) -> str:
-        return repr(self.wait())
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if func is torch.ops.aten.copy_.default:        # the one operation that may be of two devices
+            if not isinstance(args[0], cls):
+                return args[0].copy_(args[1].read())
+            args = args[0], copied(args[1], args[0].place)
         places = {a.place for a in tree_leaves((args, kwargs)) if isinstance(a, cls)}
         if len(places) > 1:
             raise RuntimeError(f'all tensors must be on one device, and these are on '
                                f"{' and '.join(sorted(map(str, places)))}: use put(x, device)")
         device, name = places.pop(), func._schema.name.split('::')[1]
+        written = schemas.written(func, args, kwargs)
         # The promises as they are now: an operation in place will exchange its own later.
-        held = tree_map(lambda a: a.promise if isinstance(a, cls) else a, (args, kwargs))
+        held = tree_map(lambda a: a.promise if isinstance(a, cls) else schemas.as_now(a, written),
+                        (args, kwargs))
 
         def work():
-            real, named = tree_map(lambda a: a.result() if isinstance(a, Future) else a, held)
-            return func(*real, **named)
+            real, named = tree_map(lambda a: a.result() if isinstance(a, Promise) else a, held)
+            result = func(*real, **named)
+            return [*schemas.written(func, real, named), result]
 
-        promise = device.submit(work, name)
-        if func._schema.is_mutable and isinstance(args[0], cls):
-            args[0].promise = promise
-            return args[0]
+        if schemas.may_write(func) and device.lent:
+            lent = list(device.lent)
+            device.expect(lambda: wait(lent))       # before it is overwritten, others have copied it
+        future = device.submit(work, name)
+        for i, a in enumerate(written):
+            if isinstance(a, cls):
+                a.promise = Promise(future, i)
+            else:
+                future.result()     # the host reads its own memory without asking: it has to wait
+        if written and not schemas.makes_new(func):
+            return schemas.returned(func, args, kwargs)
         try:
             like = func(*tree_map(_shape_only, args), **tree_map(_shape_only, kwargs))
         except (NotImplementedError, RuntimeError):
-            like = promise.result()        # the shape depends on the data: an implicit synchronization
-        if like is None or not any(isinstance(x, torch.Tensor) for x in tree_leaves(like)):
-            return promise.result()        # a Python number, or a check that may raise
-        if isinstance(like, torch.Tensor):
-            return cls(like, promise, device)
-        return type(like)(
-            cls(x, device.submit(lambda i=i: promise.result()[i], f'{name}[{i}]'), device)
-            if isinstance(x, torch.Tensor) else x for i, x in enumerate(like))
+            like = future.result()[-1]      # the shape depends on the data: an implicit synchronization
+        leaves, form = tree_flatten(like)
+        if not any(isinstance(x, torch.Tensor) for x in leaves):
+            return future.result()[-1]      # a Python number, or a check that may raise
+        return tree_unflatten((cls(x, Promise(future, i), device) if isinstance(x, torch.Tensor) else x
+                               for i, x in enumerate(leaves, len(written))), form)
 
 
 def _shape_only(x: Any) -> Any:
@@ -133,21 +175,18 @@ def _shape_only(x: Any) -> Any:
     return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device='meta')
 
 
-def put(x: torch.Tensor, device: torch.device | VirtualDevice | str) -> torch.Tensor:
-    """A copy of ``x`` on a device of any kind; on a virtual device or a GPU it is only queued.
+def copied(x: torch.Tensor, device: VirtualDevice) -> VirtualTensor:
+    """A copy on a virtual device, queued there; it has the numbers that ``x`` has now.
 
-    Args:
-        x: a tensor of any shape, ordinary or of a virtual device, which this one then waits for.
-        device: a virtual device, or what ``Tensor.to`` takes.
-
-    Returns:
-        A tensor of the same shape and dtype, on a virtual device a :class:`VirtualTensor`. ``Tensor.to``
-        hands back ``x`` itself where that is on the device already.
+    The copy of another device's tensor waits for that device. That of a host's tensor is taken twice, once
+    at once, as a GPU does with memory that is not pinned.
     """
-    if isinstance(device, VirtualDevice):
-        source = x.promise.result if isinstance(x, VirtualTensor) else x.detach
-        device.expect(source)
-        return VirtualTensor(x, device.submit(lambda: source().clone(), 'copy'), device)
-    if isinstance(x, VirtualTensor):
-        x = x.wait()
-    return x.to(device, non_blocking=True)
+    if not isinstance(x, VirtualTensor):
+        now = x.detach().to('cpu', copy=True)
+        return VirtualTensor(now, Promise(device.submit(now.clone, 'copy')), device)
+    promise = x.promise
+    device.expect(promise.result)
+    future = device.submit(lambda: promise.result().clone(), 'copy')
+    if device is not x.place:
+        x.place.lend(future)
+    return VirtualTensor(_shape_only(x).clone(), Promise(future), device)

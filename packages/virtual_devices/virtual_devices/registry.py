@@ -20,7 +20,7 @@ def devices(k: int) -> list[torch.device | VirtualDevice]:
         ValueError: ``k`` is less than 1.
     """
     if k < 1:
-        raise ValueError(f'a lesson needs at least one device, not {k}')
+        raise ValueError(f'ask for at least one device, not {k}')
     if torch.cuda.device_count() >= k:
         return [torch.device('cuda', i) for i in range(k)]
     while len(_virtual) < k:
