@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster import cluster, files, workers
+from local_cluster import cluster, files, system, workers
 from local_cluster.ranks import Ranks
+from tested_results import machine
 from tests.living import alive, gone
 from tools.notebooks import ROOT
 
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.slow
 SOURCE = '''
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -59,6 +61,36 @@ def fail(how):
 
 def sleep():
     time.sleep(600)
+
+def slow(value, seconds=0.0):
+    time.sleep(seconds)
+    return value
+
+def tell(how):
+    print('debug: x is', 42)
+    print('an error text', file=sys.stderr)
+    if how == 'raises':
+        raise ValueError('a bad number')
+    if how == 'leaves':
+        os._exit(1)
+    time.sleep(600)
+
+def leave(how):
+    """A process that has left the group of processes of this one, and may outlive its parent."""
+    code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    if how == 'fork':
+        code = "import os; os.fork() and os._exit(0); os.setsid(); " + code
+    p = subprocess.Popen([sys.executable, '-c', code], stdout=-1, text=True, start_new_session=True)
+    return int(p.stdout.readline())
+
+def early(how):
+    """Rank 1 returns, or halts; the others time out."""
+    if os.environ['RANK'] == '1':
+        if how == 'stopped':
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return
+    time.sleep(0.5)
+    raise RuntimeError('Timed out waiting 300ms for recv operation')
 
 def environment():
     return dict(os.environ)
@@ -287,15 +319,18 @@ def test_a_program_that_hangs_or_does_not_exist_is_named():
             group.program('late', python('pass'))
 
 
-def test_members_inherit_what_they_need_and_no_role_in_another_cluster(worker, monkeypatch):
+def test_members_inherit_everything_but_a_role_in_another_cluster(worker, monkeypatch):
     foreign = {'DMLC_ROLE': 'server', 'PS_VERBOSE': '2', 'WORLD_SIZE': '9', 'TORCHELASTIC_RUN_ID': 'x',
-               'AWS_SECRET': 'x'}
-    for name, value in {**foreign, 'D2L_TEST': 'kept', 'OMP_WAIT_POLICY': 'passive'}.items():
+               'GROUP_RANK': '3', 'LOCAL_WORLD_SIZE': '7', 'MASTER_ADDR': 'elsewhere'}
+    own = {'D2L_TEST': 'kept', 'OMP_WAIT_POLICY': 'passive', 'DATA_DIR': '/data', 'HF_HOME': '/models',
+           'WANDB_MODE': 'offline', 'NAME': 'anybody'}
+    for name, value in {**foreign, **own}.items():
         monkeypatch.setenv(name, value)
     seen = run(worker.environment, 1, PS_PORT='own')[0]
-    assert (seen['D2L_TEST'], seen['OMP_WAIT_POLICY'], seen['WORLD_SIZE'], seen['PS_PORT']) == (
-        'kept', 'passive', '1', 'own') and seen['PATH'] == os.environ['PATH']
-    assert not {'DMLC_ROLE', 'PS_VERBOSE', 'TORCHELASTIC_RUN_ID', 'AWS_SECRET'} & set(seen)
+    assert own.items() <= seen.items() and seen['PATH'] == os.environ['PATH']
+    assert (seen['WORLD_SIZE'], seen['LOCAL_WORLD_SIZE'], seen['MASTER_ADDR'], seen['PS_PORT']) == (
+        '1', '1', '127.0.0.1', 'own')
+    assert not {'DMLC_ROLE', 'PS_VERBOSE', 'TORCHELASTIC_RUN_ID', 'GROUP_RANK'} & set(seen)
 
 
 def test_what_cannot_be_imported_is_said_and_a_dead_template_is_replaced(worker):
@@ -323,6 +358,169 @@ def test_a_member_that_is_stopped_is_named(worker):
         os.kill(pids_of(group)[1], signal.SIGSTOP)
         with pytest.raises(cluster.ClusterError, match='rank 1 was stopped by a signal, and rank 0 and'):
             group.run(worker.sleep, timeout=0.3)
+
+
+def test_a_group_that_works_takes_no_second_call(worker):
+    """Its answers would be those of the call before, from then on."""
+    with Ranks(2) as group:
+        group.start(worker.slow, 'first', 1.0)
+        for again in (group.start, group.run):
+            with pytest.raises(ValueError, match='rank 0 and rank 1 still work on an earlier call'):
+                again(worker.slow, 'second')
+        assert group.wait(300) == ['first'] * 2 and group.run(worker.slow, 'third') == ['third'] * 2
+
+
+def test_calls_of_two_threads_do_not_mix(worker):
+    found = []
+
+    def call(i):
+        for _ in range(20):
+            try:
+                found.append((i, group.run(worker.slow, i, 0.01)))
+            except ValueError as e:
+                assert 'still work' in str(e)
+    with Ranks(2) as group:
+        threads = [threading.Thread(target=call, args=[i]) for i in range(2)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        assert found and all(answers == [i, i] for i, answers in found)
+        assert group.run(worker.slow, 7) == [7, 7]
+
+
+def test_an_answer_to_an_earlier_call_is_dropped(worker):
+    with Ranks(1) as group:
+        member, = group.callers
+        group.start(worker.slow, 'first')
+        member.status.poll(1)
+        member.state, member.call = 'working', member.call + 1      # as if it had been asked again
+        with pytest.raises(cluster.ClusterError, match='did not return within 0.5 s'):
+            group.wait(0.5)
+
+
+@pytest.mark.parametrize('how', ['raises', 'leaves', 'hangs'])
+def test_what_a_member_has_printed_is_in_the_error(worker, how):
+    error = str(failing(worker.tell, how, ranks=1, timeout=5))
+    assert 'end of what rank 0 has printed:\ndebug: x is 42' in error and 'an error text' in error
+
+
+def number_in(log):
+    """The line that a program writes, when it has."""
+    while not log.exists() or not log.read_text().endswith('\n'):
+        time.sleep(0.01)
+    return int(log.read_text())
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='orphans are adopted on Linux')
+@pytest.mark.parametrize('how', ['session', 'fork'])
+@pytest.mark.parametrize('ends', ['leaves the block', 'dies', 'program'])
+def test_what_has_left_its_group_of_processes_ends_with_it(worker, how, ends):
+    with Ranks(1) as other, Ranks(1) as group:
+        kept, left = other.run(worker.leave, how)[0], group.run(worker.leave, how)[0]
+        assert alive(left) and os.getpgid(left) != group.callers[0].pid
+        if ends == 'dies':
+            os.kill(group.callers[0].pid, signal.SIGKILL)
+            assert gone([left])
+        if ends == 'program':
+            code = f'import {worker.__name__} as w; print(w.leave({how!r}), flush=True); w.sleep()'
+            m = group.program('launcher', [sys.executable, '-c', code], PYTHONPATH=sys.path[0])
+            left = number_in(m.log)
+        if ends != 'dies':
+            group.stop()
+        assert not alive(left) and alive(kept)      # at once; and what belongs to another group lives
+    assert gone([kept])
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='orphans are adopted on Linux')
+def test_what_has_left_ends_with_a_starter_that_is_killed(tmp_path):
+    code = ('import subprocess, time; print(subprocess.Popen(["sleep", "600"], start_new_session=True).pid, '
+            'flush=True); time.sleep(600)')
+    with parent(f"print(both.program('x', [sys.executable, '-c', {code!r}]).log, flush=True); time.sleep(99)",
+                tmp_path) as p:
+        p.stdout.readline()
+        left = number_in(Path(p.stdout.readline().strip()))
+        assert alive(left)
+        p.kill()
+        assert gone([left])
+
+
+@pytest.mark.parametrize('how, says', [
+    ('returns', 'rank 1 had returned, and rank 0 waited too long'),
+    ('stopped', 'rank 1 was stopped by a signal: others have waited for it too long')])
+def test_who_is_missing_is_named(worker, how, says):
+    error = failing(worker.early, how)
+    assert error.headline == says and error.member == 'rank 1' and 'rank 0 raised RuntimeError' in str(error)
+
+
+def test_a_slip_in_a_call_costs_no_group(worker):
+    with Ranks(2) as group:
+        assert group.run(worker.count) == [1, 1]
+        for slip in (lambda: 0, 'no colon', 'd2l_test_worker:'):
+            with pytest.raises(ValueError, match='other processes cannot import|looks like'):
+                group.run(slip)
+        with pytest.raises(ValueError, match="a command is a list of words, such as .'echo', 'hi'., not a"):
+            group.program('p', 'echo hi')
+        assert group.run(worker.count, timeout=None) == [2, 2]
+    with Ranks(2) as group, pytest.raises(ValueError, match='nothing was started in rank 0 and rank 1'):
+        group.wait()
+
+
+def test_a_preparation_of_ones_own_is_named_where_members_hang(worker):
+    error = failing(worker.sleep, timeout=0.5, prepare='d2l_test_worker:count')
+    assert 'did not return' in error.headline
+    assert 'forks of a process that has called d2l_test_worker:count' in error.headline
+
+
+FILES = """import os, resource
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+many = [open(os.devnull) for _ in range(1100)]
+from local_cluster import links, ranks
+with ranks.Ranks(2) as group:
+    print(len(group.run('os:getpid')))
+if not links.unavailable():
+    with links.Network(hosts=2) as net, ranks.Ranks(2, network=net) as group:
+        assert len(group.run('os:getpid')) == 2"""
+
+
+def test_a_process_with_a_thousand_open_files_has_groups_and_networks():
+    resource = pytest.importorskip('resource')
+    if 0 <= resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2000:
+        pytest.skip('this user may not have that many open')
+    assert machine.run_child(FILES, timeout=300) == '2\n'
+
+
+EXITS = """import os, sys
+from local_cluster import links, ranks, workers
+from local_cluster.neighbours import neighbours
+worker = workers.define('forked', 'def one(): return 1')
+net = None if links.unavailable() else links.Network(hosts=2)
+with neighbours(1) as (p,), ranks.Ranks(2, network=net) as group:
+    if not (pid := os.fork()):
+        sys.exit(0)
+    os.waitpid(pid, 0)
+    print(group.run(worker.one), p.poll(), group.folder.exists())"""
+
+
+@pytest.mark.skipif(not hasattr(os, 'fork'), reason='this system does not fork')
+def test_a_fork_of_the_starter_that_ends_takes_nothing_with_it():
+    assert machine.run_child(EXITS, timeout=300) == '[1, 1] None True\n'
+
+
+def test_cores_are_those_that_the_quota_is_good_for(tmp_path, monkeypatch):
+    assert system.cores() == machine.cores()
+    monkeypatch.setattr(machine, 'cores', lambda: 77)
+    assert system.cores() == 77
+    monkeypatch.setitem(sys.modules, 'tested_results', None)        # as if it were not installed
+    assert 1 <= system.cores() <= os.cpu_count()
+    assert system._quota(tmp_path) == float('inf')
+    (tmp_path / 'cpu').mkdir()
+    (tmp_path / 'cpu' / 'cpu.cfs_quota_us').write_text('150000\n')
+    (tmp_path / 'cpu' / 'cpu.cfs_period_us').write_text('100000\n')
+    assert system._quota(tmp_path) == 1.5
+    (tmp_path / 'cpu.max').write_text('50000 100000\n')
+    assert system._quota(tmp_path) == 0.5
+    (tmp_path / 'cpu' / 'cpu.cfs_quota_us').write_text('-1\n')
+    (tmp_path / 'cpu.max').write_text('max 100000\n')
+    assert system._quota(tmp_path) == float('inf')
 
 
 def test_without_fork_there_are_no_groups(worker, monkeypatch):

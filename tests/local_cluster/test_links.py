@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster import cluster, links
+from local_cluster import cluster, links, system
 from tests.living import alive, gone
 from tools.notebooks import ROOT
 
@@ -107,12 +107,12 @@ def made_by(holder):
 
 
 @pytest.fixture
-def senders(net):
+def senders_in():
     """Start senders, one for each pair of hosts; what it returns lets them send once, all at the same
     time, and gives the seconds from the first start to the last end."""
     started = []
 
-    def start(*pairs):
+    def start(net, *pairs):
         mine = [subprocess.Popen(net.command(a, [sys.executable, '-c', SEND, net.addresses[b]]),
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                 for a, b in pairs]
@@ -129,6 +129,11 @@ def senders(net):
     for p in started:
         p.kill()
         p.communicate()
+
+
+@pytest.fixture
+def senders(net, senders_in):
+    return lambda *pairs: senders_in(net, *pairs)
 
 
 def check_rate(send, size, through, mbit, tolerance):
@@ -175,6 +180,21 @@ def test_answers_do_not_wait_long_behind_what_goes_out(net, receive, senders):
     while sending.is_alive():
         seen += [waiting(net, host) for host in (0, 1)]
     assert 0 < max(seen) < 2 * links.WAITING, seen
+
+
+def test_a_fast_link_has_more_than_half_its_rate_in_both_directions_at_once(possible, receive, senders_in):
+    """Beside pieces of two packets each, on the same computer at the same time: those take its time."""
+    with links.Network(hosts=2, mbit=1000) as net, links.Network(hosts=2, mbit=1000) as slow:
+        for network in (net, slow):
+            receive(0, network), receive(1, network)
+        for host in (0, 1):
+            ip = shutil.which('ip', path=links._path())
+            assert not run(slow.command(host, [ip, 'link', 'set', slow.interface, 'gso_max_size', '3000',
+                                               'gso_max_segs', '2'])).returncode
+        ours, theirs = (senders_in(n, (0, 1), (1, 0)) for n in (net, slow))
+        times = [(ours(12_000_000), theirs(12_000_000)) for _ in range(9)]
+    fast, plain = (sorted(side)[4] for side in zip(*times, strict=True))
+    assert fast < plain, times
 
 
 def test_two_senders_share_the_link_of_a_receiver(receive, senders):
@@ -283,11 +303,12 @@ def test_nothing_is_left_when_the_owner_is_killed(possible, number):
 
 
 def copy_of_links(folder, change=str):
-    """The module and nothing else of the project, which another user may not be able to read."""
+    """The module, with what it imports of the project, which another user may not be able to read."""
     package = Path(folder, 'local_cluster')
     package.mkdir()
-    for file, text in ((package / '__init__.py', ''),
-                       (package / 'links.py', change(Path(links.__file__).read_text()))):
+    for name, text in (('__init__', ''), ('system', Path(system.__file__).read_text()),
+                       ('links', change(Path(links.__file__).read_text()))):
+        file = package / f'{name}.py'
         file.write_text(text)
         file.chmod(0o644)
     package.chmod(0o755)

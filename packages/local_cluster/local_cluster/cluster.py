@@ -5,6 +5,7 @@ member, and a member that fails is reported by name.
 """
 
 import contextlib
+import math
 import os
 import pickle
 import random
@@ -13,8 +14,8 @@ import shutil
 import signal
 import socket
 import sys
+import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from pathlib import Path
@@ -25,6 +26,7 @@ import psutil
 from local_cluster import links, workers
 from local_cluster.files import new_folder, tail
 from local_cluster.forkserver import ClusterError, environment, template
+from local_cluster.system import at_end
 
 HOST = '127.0.0.1'
 TIMEOUT = re.compile(r'(?i)timed?[ -]?out')     # what an error says that comes from waiting
@@ -81,6 +83,7 @@ class Member:
     def __init__(self, name: str, log: Path, out: Path, is_program: bool, forked: tuple) -> None:
         self.name, self.log, self.out, self.is_program = name, log, out, is_program
         self.state, self.answer, self.since, self.code = 'idle', None, 0.0, None
+        self.call = 0           # the number of the call that it works on, or has answered last
         self.pid, self.calls, self.status = forked
         if is_program:
             self.state = 'working'      # until it ends
@@ -121,10 +124,10 @@ class Member:
         """Take in what it has sent, and whether it has ended."""
         with contextlib.suppress(EOFError, OSError):
             while not self.is_program and self.calls.poll():
-                what, when, value = self.calls.recv()
+                call, what, when, value = self.calls.recv()
                 if what == 'reported':
                     reports.append((self.name, value))
-                else:
+                elif call == self.call:
                     self.state, self.since, self.answer = what, when, value
         self.poll()
 
@@ -178,7 +181,8 @@ class Group:
         self._network, self._all_late = network, 'all members have waited too long for somebody else'
         self.members: dict[str, Member] = {}
         self.reports: list[tuple[str, Any]] = []
-        self._stop = weakref.finalize(self, _stop, self.members, self.folder)
+        self._starting, self._prepare = threading.Lock(), prepare
+        self._stop = at_end(self, _stop, self.members, self.folder)
         with self._all_or_none():
             self._template = template(prepare, network.user if network else '', **self._preset)
 
@@ -206,9 +210,11 @@ class Group:
         """Start a program; its outputs go to a log, its input is empty.
 
         Raises:
-            ValueError: the name is taken.
+            ValueError: the name is taken, or the command is a text.
             ClusterError: there is no such program.
         """
+        if isinstance(command, str):
+            raise ValueError(f'a command is a list of words, such as {command.split()}, not a text')
         if not shutil.which(command[0]):
             raise ClusterError(f'{name} does not start: there is no program {command[0]!r}', name)
         return self.add(name, variables, program=command)
@@ -223,45 +229,51 @@ class Group:
         """Those that have not returned yet, and programs that have not ended."""
         return [m for m in self.members.values() if m.state == 'working']
 
-    def run(self, function: str | Callable, *args: Any, timeout: float = 120.0) -> list:
+    def run(self, function: str | Callable, *args: Any, timeout: float | None = 120.0) -> list:
         """Call a function in every caller with the same arguments; the results in their order.
 
         Args:
             function: ``'module:function'``, or one of an importable module, as of a ``%%worker``
                 cell.
             args: what pickle can carry.
-            timeout: seconds until all must have returned.
+            timeout: seconds until all must have returned; None: no limit.
 
         Raises:
             ClusterError: a member died, raised, or did not return in time. The error names it, and
                 the whole group is stopped.
-            ValueError: other processes cannot import the function.
+            ValueError: other processes cannot import the function, or members still work on an earlier
+                call. The group goes on as it was.
         """
+        self.start(function, *args)
         with self._all_or_none():
-            self.start(function, *args)
             return self.wait(timeout)
 
     def start(self, function: str | Callable, *args: Any, members: Sequence[Member] = ()) -> None:
         """Begin as :meth:`run` does, in callers or certain members, and return at once."""
         if not self._stop.alive:
             raise ClusterError('this group was stopped: start a new one')
-        call = pickle.dumps((workers.function_name(function), sys.path, workers.versions,
-                             pickle.dumps(args)))
-        for m in members or self.callers:
-            if m.poll() is None:
-                m.state = 'working'
+        call = (workers.function_name(function), sys.path, workers.versions, pickle.dumps(args))
+        with self._starting:            # of several threads, one is first
+            asked = [m for m in members or self.callers if m.poll() is None]
+            if busy := [m for m in asked if m.state == 'working']:
+                raise ValueError(f"{' and '.join(map(str, busy))} still work on an earlier call: wait for it "
+                                 'first')
+            for m in asked:
+                m.state, m.call = 'working', m.call + 1
                 with contextlib.suppress(OSError):      # it has died: waiting will tell
-                    m.calls.send_bytes(call)
+                    m.calls.send_bytes(pickle.dumps((m.call, *call)))
 
-    def wait(self, timeout: float = 120.0) -> list:
+    def wait(self, timeout: float | None = 120.0) -> list:
         """The results of what was started, when programs have ended too. Raises as :meth:`run` does."""
+        if idle := [m for m in self.callers if not m.call]:
+            raise ValueError(f"nothing was started in {' and '.join(map(str, idle))}")
         self.wait_for(lambda: self.working, timeout)
         return [pickle.loads(m.answer) for m in self.callers]
 
-    def wait_for(self, late: Callable[[], list[Member]], timeout: float, what: str = 'return') -> None:
+    def wait_for(self, late: Callable[[], list[Member]], timeout: float | None, what: str = 'return') -> None:
         """Watch members until none is late any more to do what it should. Raises as :meth:`run`."""
         with self._all_or_none():
-            end = time.monotonic() + timeout
+            end = math.inf if timeout is None else time.monotonic() + timeout
             self.check()
             while missing := late():
                 if time.monotonic() >= end:
@@ -269,7 +281,8 @@ class Group:
                     stopped = ''.join(f'{m} was stopped by a signal, and ' for m in halted)
                     raise self._error((halted or missing)[0], f'{stopped}'
                                       f"{' and '.join(map(str, missing))} did not "
-                                      f"{'end' if missing[0].is_program else what} within {timeout:g} s")
+                                      f"{'end' if missing[0].is_program else what} within {timeout:g} s"
+                                      + self._forks())
                 self.read(min(0.5, end - time.monotonic()))     # an interrupt is seen between
                 self.check()
 
@@ -297,16 +310,29 @@ class Group:
             message = f'{first} failed: {how}' if first.is_program else f'{first} died: {how}'
         elif not raised:
             return
+        elif raised[0].timed_out and (returned := [m for m in self.callers if m.state == 'returned']):
+            first, others = returned[0], self.working       # who waited says so, the others say nothing
+            message = f"{' and '.join(map(str, returned))} had returned, and {raised[0]} waited too long"
+            message += f", and {' and '.join(map(str, others))} went on" if others else ''
         elif self.working and raised[0].timed_out:
-            first = self.working[0]     # who waited too long says so; the one it waited for says nothing
-            message = f'{first} hangs: others have waited for it too long'
+            halted = [m for m in self.working if m.halted]
+            first = (halted or self.working)[0]
+            how = 'was stopped by a signal' if halted else 'hangs'
+            message = f'{first} {how}: others have waited for it too long{self._forks()}'
         else:
             first, message = raised[0], f'{raised[0]} raised {raised[0].answer}'
             if all(m.timed_out for m in self.callers):
-                message = f'{self._all_late}\n{message}'
+                message = f'{self._all_late}{self._forks()}\n{message}'
         if raised and raised[0] is not first:
             message += f'\n{raised[0]} raised {raised[0].answer}'
         raise self._error(first, message)
+
+    def _forks(self) -> str:
+        """What may be said of a member that does nothing."""
+        if self._prepare.startswith('local_cluster.') or not self._prepare:
+            return ''
+        return (f'. Members are forks of a process that has called {self._prepare}: if that computes with '
+                'several threads, they hang in their first operation that does')
 
     def _in(self, state: str) -> list[Member]:
         """Members in a state, by the time at which they came into it."""
@@ -324,6 +350,8 @@ class Group:
         while not all(places := [m.place() for m in asked]) and time.monotonic() < end:
             time.sleep(0.01)
         message += ''.join(f'\n{m} was at: {p}' for m, p in zip(asked, places, strict=True) if p)
+        if first.out != first.log and (said := tail(first.out)):
+            message += f'\nend of what {first} has printed:\n{said}'
         if log := tail(first.log):
             message += f'\nend of the log of {first}:\n{log}'
         self.stop()

@@ -7,26 +7,25 @@ import contextlib
 import multiprocessing
 import os
 import re
-import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-import weakref
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import psutil
+
 from local_cluster import files, links, member
+from local_cluster.system import at_end, readable
 
 START = 120.0       # seconds in which a template must have imported, and a member begun
-# Of the starter's environment, what members may need. Roles and addresses of other clusters are not.
-KEPT = re.compile(
-    r'(PATH|HOME|USER|LOGNAME|SHELL|TERM|TZ|TMPDIR|TMP|TEMP|LANG(UAGE)?|LC_.*|PYTHON.*|VIRTUAL_ENV|CC|CXX|'
-    r'(OMP|GOMP|KMP|MKL|DNNL|OPENBLAS|MXNET|CUDA|CUBLAS|NVIDIA|NCCL|GLOO|LD|DYLD|D2L|XDG|CONDA|SSL)_.*|'
-    r'(PY)?TORCH(?!ELASTIC).*|(HTTPS?|NO)_PROXY|SYSTEMROOT|COMSPEC|PATHEXT|USERPROFILE|(LOCAL)?APPDATA)',
-    re.IGNORECASE)
+ORPHANS = 5.0       # and in which what a member has left must have ended
+# Of the starter's environment, what members do not get: its role in another cluster, and that one's address.
+ROLES = re.compile(
+    r'(DMLC|PS|TORCHELASTIC)_.*|(GROUP_|LOCAL_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)')
 
 
 class ClusterError(RuntimeError):
@@ -43,8 +42,8 @@ class ClusterError(RuntimeError):
 
 
 def environment() -> dict[str, str]:
-    """What members inherit of this process's environment."""
-    return {k: v for k, v in os.environ.items() if KEPT.fullmatch(k)}
+    """What members inherit of this process's environment: all but its role in another cluster."""
+    return {k: v for k, v in os.environ.items() if not ROLES.fullmatch(k)}
 
 
 class Template:
@@ -67,7 +66,7 @@ class Template:
                 [sys.executable, '-m', 'local_cluster.forkserver', str(theirs.fileno()), user,
                  prepare, *sys.path], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, start_new_session=True, env={**environment(), **variables, **own})
-        weakref.finalize(self, _end, self.process, self.socket, folder)
+        at_end(self, _end, self.process, self.socket, folder)
         self.socket.settimeout(START)
         try:
             ready = self.socket.recv(1)
@@ -104,7 +103,7 @@ class Template:
 def _end(process: subprocess.Popen, ours: socket.socket, folder: Path) -> None:
     ours.close()        # it sees that, and ends its members
     try:
-        process.wait(1)
+        process.wait(3)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -130,6 +129,7 @@ def template(prepare: str, user: str, **variables: str) -> Template:
 def _main(number: str, user: str, prepare: str, *path: str) -> None:
     """Prepare, then fork members on demand and send how they ended, until the starter is gone."""
     parent, starter = os.getppid(), socket.socket(fileno=int(number))
+    member.adopt_orphans()
     starter.set_inheritable(False)
     sys.path[:] = path
     if user:
@@ -140,13 +140,14 @@ def _main(number: str, user: str, prepare: str, *path: str) -> None:
     os.set_blocking(ended, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)      # only with a handler it is written there
     signal.set_wakeup_fd(ended, warn_on_full_buffer=False)
+    helpers = _children()       # of what was imported
     starter.send(b'r')
     members: dict[int, Connection] = {}
     while os.getppid() == parent:
-        ready = select.select([starter, wake], [], [], 1.0)[0]
+        ready = readable(1.0, starter.fileno(), wake)
         if wake in ready:
             os.read(wake, 4096)
-        if starter in ready:
+        if starter.fileno() in ready:
             asked, sent = socket.recv_fds(starter, 1, 3)[:2]
             if not asked:
                 break
@@ -154,10 +155,35 @@ def _main(number: str, user: str, prepare: str, *path: str) -> None:
                 starter.send(b'r') if asked == b'?' else _fork(members, sent, starter)
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                _say(members.pop(found[0], None), os.waitstatus_to_exitcode(found[1]))
+                code = members.pop(found[0], None)
+                _end_orphans(helpers | members.keys())
+                _say(code, os.waitstatus_to_exitcode(found[1]))
     for pid in members:
         with contextlib.suppress(OSError):      # and what they have started
             os.killpg(pid, signal.SIGKILL)
+    _end_orphans(set())
+
+
+def _end_orphans(known: set[int]) -> None:
+    """End what members that have ended have left: our children that are not known.
+
+    A process that left its member's group of processes is one as well: while the member lived, it was a child
+    of the member or of its children, for members adopt orphans, and now it is ours.
+    """
+    end = time.monotonic() + ORPHANS
+    while (left := _children() - known) and time.monotonic() < end:
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.001)
+
+
+def _children() -> set[int]:
+    with contextlib.suppress(psutil.Error):
+        return {p.pid for p in psutil.Process().children()}
+    return set()
 
 
 def _fork(members: dict[int, Connection], sent: list[int], starter: socket.socket) -> None:

@@ -17,16 +17,16 @@ import contextlib
 import ctypes
 import functools
 import os
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from local_cluster.system import at_end, readable
 
 NEWUSER, NEWNET = 0x10000000, 0x40000000    # flags of unshare(2)
 QUEUE = 4_000_000      # bytes that wait at a link before packets are lost
@@ -34,6 +34,8 @@ BURST = 32_000         # bytes that may pass at once; the rate holds beyond them
 START = 30.0           # seconds until a network must be up
 WINDOW = 200           # packets that a connection sends before the first answer
 WAITING = 32768        # bytes of a connection that wait in its own host's queue
+PIECE = 0.2e-3         # seconds of a link that a sender hands over at once, for each piece costs time of the
+PIECES = 3_000, 24_000     # computer; in bytes, from two packets to less than BURST
 TOOLS = {'ip': 'iproute2', 'tc': 'iproute2', 'nsenter': 'util-linux'}
 
 
@@ -53,7 +55,9 @@ class Network:
     Args:
         hosts: how many.
         mbit: of each link and direction, in 10⁶ bit/s with the headers of the packets; one number
-            per host, or one for all. A sender gets about 96% of it through.
+            per host, or one for all. A sender gets at most 96% of it through. All links are work of
+            this computer's processors: from some hundreds of Mbit/s on they, and not the link, may set
+            the pace, first where both directions are in use. Measure what yours carry.
 
     Attributes:
         addresses: of the hosts. Other networks may have the same ones and never meet them.
@@ -82,9 +86,9 @@ class Network:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
             env={**os.environ, 'PATH': _path(), 'PYTHONSAFEPATH': '1',
                  'PYTHONPATH': str(Path(__file__).resolve().parents[1])})
-        self._stop = weakref.finalize(self, _end, self._holder)
+        self._stop = at_end(self, _end, self._holder)
         try:
-            ready = select.select([self._holder.stdout], [], [], START)[0]
+            ready = readable(START, self._holder.stdout.fileno())
             answer = self._holder.stdout.readline().decode() if ready else ''
             if not answer.startswith('ready '):
                 raise LinkError(answer.strip() or 'the process that holds the network has died')
@@ -187,7 +191,7 @@ def _hold(rates: list[str]) -> None:
         text = ' '.join(['ready', user, *map(str, hosts)])
     print(text, flush=True)
     if text.startswith('ready'):
-        while os.getppid() == parent and not select.select([0], [], [], 0.5)[0]:
+        while os.getppid() == parent and not readable(0.5, 0):
             pass                        # until the parent closes our input, or dies
         _sweep({os.stat(f'/proc/self/fd/{n}').st_ino for n in (switch, *hosts)})
 
@@ -218,6 +222,7 @@ def _connect(switch: int, hosts: list[int], rates: list[str]) -> None:
     inside(switch, 'ip link add switch type bridge forward_delay 0 stp_state 0',
            'ip link set switch up')
     for i, (host, rate) in enumerate(zip(hosts, rates, strict=True)):
+        piece = round(min(max(PIECES[0], float(rate) * 1e6 / 8 * PIECE), PIECES[1]))
         inside(switch, f'ip link add port{i} type veth peer name {Network.interface} netns '
                f'/proc/{os.getpid()}/fd/{host}',
                f'ip link set port{i} master switch up', shaped(f'port{i}', rate))
@@ -226,7 +231,7 @@ def _connect(switch: int, hosts: list[int], rates: list[str]) -> None:
         with contextlib.suppress(OSError, subprocess.CalledProcessError):   # good, yet not vital
             inside(host, f'ip route change 10.0.0.0/24 dev {Network.interface} '
                    f'initcwnd {WINDOW} initrwnd {5 * WINDOW}',
-                   f'ip link set {Network.interface} gso_max_size 3000 gso_max_segs 2')
+                   f'ip link set {Network.interface} gso_max_size {piece} gso_max_segs {piece // 1448}')
             for name, value in (('limit_output_bytes', WAITING), ('slow_start_after_idle', 0)):
                 with open(f'/proc/sys/net/ipv4/tcp_{name}', 'w') as f:      # of this host
                     f.write(str(value))

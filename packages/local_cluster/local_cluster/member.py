@@ -18,8 +18,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
-# What this process is, if it is a member: its way to the starter, and what each call gets first.
-here = types.SimpleNamespace(calls=None, first=())
+# What this process is, if it is a member: its way to the starter, what each call gets first, and its number.
+here = types.SimpleNamespace(calls=None, first=(), number=0)
 
 
 def report(value: Any) -> None:
@@ -29,7 +29,7 @@ def report(value: Any) -> None:
 
 def answer(what: str, value: Any) -> None:
     """Tell the starter that this member has ``'reported'``, ``'returned'`` or ``'raised'`` a value."""
-    here.calls.send((what, time.time(), value))
+    here.calls.send((here.number, what, time.time(), value))
 
 
 def traffic() -> dict[str, tuple[int, int]]:
@@ -69,6 +69,12 @@ def die_with_parent(parent: int | None = None) -> None:
             os._exit(1)
 
 
+def adopt_orphans() -> None:
+    """Become the parent of what processes below this one leave when they end (Linux; nothing elsewhere)."""
+    if sys.platform == 'linux':
+        ctypes.CDLL(None).prctl(36, 1)      # PR_SET_CHILD_SUBREAPER; a fork does not have it, a program has
+
+
 def resolve(name: str) -> Callable:
     """The function that is called ``'module:name'``."""
     module, function = name.split(':')
@@ -80,6 +86,7 @@ def run(calls: Connection, parent: int | None = None) -> NoReturn:
     try:
         environment, out, log, program = calls.recv()
         die_with_parent(parent)     # the template, which ends when the starter does
+        adopt_orphans()
         for path, number in ((out, 1), (log, 2)):       # of libraries in C++ as well
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.dup2(file, number)
@@ -109,7 +116,7 @@ def _serve() -> None:
     known: dict[str, int] = {}
     while True:
         try:
-            name, sys.path[:], versions, args = pickle.loads(here.calls.recv_bytes())
+            here.number, name, sys.path[:], versions, args = pickle.loads(here.calls.recv_bytes())
         except (EOFError, OSError):
             return
         if any(versions[w] != v for w, v in known.items()):

@@ -1,6 +1,7 @@
 """Busy programs beside an experiment."""
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ def neighbours(n: int) -> Iterator[list[subprocess.Popen]]:
     gone, so is the neighbour.
     """
     group: list[subprocess.Popen] = []
+    process = os.getpid()
     try:
         for _ in range(n):
             # Ctrl-C reaches only this process, which then ends it. (Not in a session of its own: Linux would
@@ -30,7 +32,8 @@ def neighbours(n: int) -> Iterator[list[subprocess.Popen]]:
             p.stdout.read(2)        # it has begun
         yield group
     finally:
-        for p in group:
-            p.kill()
-        for p in group:
-            p.communicate()
+        if os.getpid() == process:      # a fork that leaves the block does not end them
+            for p in group:
+                p.kill()
+            for p in group:
+                p.communicate()

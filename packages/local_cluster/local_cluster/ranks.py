@@ -11,7 +11,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from local_cluster import cluster, links
+from local_cluster import cluster, links, system
 
 if TYPE_CHECKING:
     import torch
@@ -60,7 +60,7 @@ class Ranks(cluster.Group):
             for i in range(k):
                 self.add(f'rank {i}', {**shared, 'RANK': str(i), 'LOCAL_RANK': str(i)}, i, separate=True)
 
-    def wait(self, timeout: float = 120.0) -> list:
+    def wait(self, timeout: float | None = 120.0) -> list:
         """As in every group. What ranks print is printed here when all are done, rank by rank."""
         results = super().wait(timeout)
         for m in self.callers:
@@ -84,7 +84,7 @@ def ranks(k: int, patience: float = 10.0, port: int | None = None,
         patience: seconds that a rank waits for the others in a collective operation, and at the
             start, before it raises.
         port, prepare, variables: as for :class:`Ranks`. What replaces ``prepare`` calls it.
-        threads: of each rank; by default the cores of this process, divided among the ranks.
+        threads: of each rank; by default the cores that this process can keep busy, divided among the ranks.
         single_gpu: a group of one rank takes a GPU where there is a single one, too. By default it does
             not, so that one rank is on the same kind of device as two.
         network: as for :class:`Ranks`. What a rank sends goes over its host's link. GPUs stay unused
@@ -97,9 +97,8 @@ def ranks(k: int, patience: float = 10.0, port: int | None = None,
     interface = network.interface if network else LOOPBACK.get(sys.platform)
     if interface:
         variables = {'GLOO_SOCKET_IFNAME': interface, **variables}
-    own = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     group = Ranks(k, prepare, port, network, **variables)
-    group.run(join, patience, threads or max(1, own // k), bool(network), 1 if single_gpu else 2,
+    group.run(join, patience, threads or max(1, system.cores() // k), bool(network), 1 if single_gpu else 2,
               timeout=patience + 50)
     return group
 

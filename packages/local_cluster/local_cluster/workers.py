@@ -10,12 +10,12 @@ import re
 import shutil
 import sys
 import types
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from local_cluster.files import new_folder
+from local_cluster.system import at_end
 
 versions: dict[str, int] = {}       # how often each worker has changed
 
@@ -23,7 +23,7 @@ versions: dict[str, int] = {}       # how often each worker has changed
 @functools.cache
 def _folder() -> Path:
     folder = new_folder()
-    weakref.finalize(define, shutil.rmtree, folder, True)      # when this process ends
+    at_end(define, shutil.rmtree, folder, True)
     sys.path.insert(0, str(folder))
     return folder
 
