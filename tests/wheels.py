@@ -2,8 +2,8 @@
 
     python -m tests.wheels
 
-prints a line for each Python and system, and ends with status 1 if a package would have to be compiled there, or
-cannot be had. It takes some minutes, and is no part of "make test", which needs no network.
+prints a line for each Python and system, and ends with status 1 if a package would have to be compiled there,
+or cannot be had. It takes some minutes, and is no part of "make test", which needs no network.
 """
 
 import subprocess
@@ -46,8 +46,10 @@ def without_wheels(packages: list[str], python: str, tags: tuple[str, ...]) -> s
     platforms = [part for tag in tags for part in ('--platform', tag)]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, '-m', 'pip', 'install', '--quiet', '--dry-run', '--no-deps', '--only-binary=:all:',
-             '--ignore-installed', '--target', folder, '--python-version', python, *platforms, *packages],
+            [sys.executable, '-m', 'pip', 'install', '--quiet', '--dry-run', '--no-deps', '--ignore-installed',
+             '--only-binary=:all:', '--target', folder, '--python-version', python, *platforms,
+             '--ignore-requires-python',      # pip compares with the Python that runs it
+             *packages],
             capture_output=True, text=True)
     errors = [line for line in done.stderr.splitlines() if line.startswith('ERROR')]
     return '' if done.returncode == 0 else '\n'.join(errors or [done.stderr])
@@ -61,8 +63,8 @@ def main() -> int:
             failed += bool(said)
             print(f'Python {python}, {name}: {said or "a wheel for every pin"}', flush=True)
     if failed:
-        print('Choose versions that have wheels there, in requirements.txt and requirements-gpu.txt, with a marker '
-              'for that Python; the README names the Pythons.')
+        print('Choose versions that have wheels there, in requirements.txt and requirements-gpu.txt, with a '
+              'marker for that Python; the README names the Pythons.')
     return 1 if failed else 0
 
 
