@@ -54,13 +54,6 @@ def in_float32(w, group):
     return ((groups / scale).round() * scale).reshape(w.shape)
 
 
-def all_in_float16(w, group):
-    groups = w.reshape(-1, group)
-    scale = (groups.abs().amax(1, keepdim=True) / 127).half()
-    q = (groups / scale.float()).round().clamp(-127, 127)
-    return (q.half() * scale).float().reshape(w.shape)
-
-
 ANSWERS = {
     'mem-ex-w-sixteen': (dict(adam=24, momentum=18, left=6), [
         (dict(adam=18), 'itself, its gradient'), (dict(adam=6), 'itself'), (dict(momentum=12), 'itself'),
@@ -116,5 +109,3 @@ ANSWERS = {
         (functools.partial(given_back, levels=7), 'further off|no multiples'),
         (error_of_the_stored, 'shape of w'), (lambda w, group: w.mul_(1.5), 'writes into w')]),
 }
-
-ALSO_RIGHT = {'mem-ex-groups': [all_in_float16]}
