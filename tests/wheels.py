@@ -46,9 +46,9 @@ def without_wheels(packages: list[str], python: str, tags: tuple[str, ...]) -> s
     platforms = [part for tag in tags for part in ('--platform', tag)]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, '-m', 'pip', 'install', '--quiet', '--dry-run', '--no-deps', '--ignore-installed',
+            [sys.executable, '-m', 'pip', 'install', '--quiet', '--dry-run', '--no-deps',
              '--only-binary=:all:', '--target', folder, '--python-version', python, *platforms,
-             '--ignore-requires-python',      # pip compares with the Python that runs it
+             '--ignore-installed', '--ignore-requires-python',      # pip would ask the Python that runs it
              *packages],
             capture_output=True, text=True)
     errors = [line for line in done.stderr.splitlines() if line.startswith('ERROR')]
