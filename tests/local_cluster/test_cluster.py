@@ -26,6 +26,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 kept = []
@@ -74,6 +75,10 @@ def tell(how):
     if how == 'leaves':
         os._exit(1)
     time.sleep(600)
+
+def leave_threads():
+    for _ in range(2):
+        threading.Thread(target=time.sleep, args=[600], daemon=True).start()
 
 def leave(how):
     """A process that has left the group of processes of this one, and may outlive its parent."""
@@ -463,10 +468,11 @@ def test_a_slip_in_a_call_costs_no_group(worker):
         group.wait()
 
 
-def test_a_preparation_of_ones_own_is_named_where_members_hang(worker):
-    error = failing(worker.sleep, timeout=0.5, prepare='d2l_test_worker:count')
-    assert 'did not return' in error.headline
-    assert 'forks of a process that has called d2l_test_worker:count' in error.headline
+def test_a_preparation_that_leaves_threads_is_named_where_members_hang(worker):
+    for prepare, says in (('count', False), ('leave_threads', True)):
+        error = failing(worker.sleep, timeout=0.5, prepare=f'd2l_test_worker:{prepare}')
+        assert error.headline == 'rank 0 and rank 1 did not return within 0.5 s'
+        assert says == ('in which d2l_test_worker:leave_threads has left 2 threads' in str(error))
 
 
 FILES = """import os, resource

@@ -328,11 +328,13 @@ class Group:
         raise self._error(first, message)
 
     def _forks(self) -> str:
-        """What may be said of a member that does nothing."""
-        if self._prepare.startswith('local_cluster.') or not self._prepare:
-            return ''
-        return (f'. Members are forks of a process that has called {self._prepare}: if that computes with '
-                'several threads, they hang in their first operation that does')
+        """Why members may do nothing: what they are forks of has threads, and they have none of those."""
+        with contextlib.suppress(psutil.Error):
+            threads = psutil.Process(self._template.process.pid).num_threads()
+            if threads > 1 and not self._prepare.startswith('local_cluster.'):
+                return (f'\nmembers are forks of a process in which {self._prepare} has left {threads - 1} '
+                        'threads, as an operation with several threads does: in forks, the next one hangs')
+        return ''
 
     def _in(self, state: str) -> list[Member]:
         """Members in a state, by the time at which they came into it."""
