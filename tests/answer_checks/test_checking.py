@@ -232,9 +232,9 @@ def greedy(x):
 @pytest.mark.parametrize(('answer', 'sentence'), [
     (lambda x: 2 * x, 'Right. 1 of 2 solved'),
     (lambda x: 4, 'Missing: twice three. And three?'),
-    (theirs['broken'], r"your code raised KeyError: 'word' \(line 2, in broken, called with x = 2\)."),
-    (forever, r'not come back after 1 s, and was ended \(line \d+, in forever, called with x = 2\).$'),
-    (lambda x: time.sleep(60), r'after 1 s, and was ended \(line \d+, in <lambda>, .*It waited there'),
+    (theirs['broken'], r"your code raised KeyError: 'word' \(line 2, in broken, for x = 2\)."),
+    (forever, r'not come back after 1 s, and was ended \(line \d+, in forever, for x = 2\).$'),
+    (lambda x: time.sleep(60), r'after 1 s, and was ended \(line \d+, in <lambda>, .*It was waiting there'),
     (lambda: 4, r'could not be used: TypeError: .* \(line \d+ of test_checking.py\)'),
     (lambda x: (_ for _ in ()).throw(KeyboardInterrupt), 'your code raised KeyboardInterrupt'),
     (lambda x: (_ for _ in ()).throw(Own), 'your code raised Own'),
@@ -489,7 +489,7 @@ check('mean', mean)
     said = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path,
                           env=os.environ | env).stdout
     assert ('your code raised ZeroDivisionError: division by zero (line 9, in mean, '
-            'called with numbers = []).') in said
+            'for numbers = []).') in said
 
 
 @forks

@@ -31,7 +31,7 @@ PLAIN = bool, int, float, complex, str, bytes, type(None)
 NOTHING = {'RESUME', 'NOP', 'LOAD_CONST', 'RETURN_VALUE', 'RETURN_CONST'}     # what a body of dots does
 FRAMEWORKS = {'pytorch': 'torch', 'mxnet': 'mxnet'}
 NAMES = {'pytorch': 'PyTorch', 'mxnet': 'MXNet'}
-THREADS = ('It waited there, and hardly computed. Threads that the notebook has started before, such as '
+THREADS = ('It was waiting there. Threads that the notebook has started before, such as '
            'those of a virtual device or of a pool, are not there in a check: let your answer start its own.')
 
 
@@ -176,7 +176,7 @@ def _where(walk: Iterator, one: Exercise, given: dict[str, Any], way: int) -> st
     values = inspect.getargvalues(first)
     names = [*values.args, *filter(None, (values.varargs, values.keywords))]
     case = ', '.join(f'{name} = {_short(first.f_locals[name])}' for name in names if name in first.f_locals)
-    return f'(line {line}, in {last.f_code.co_name}{case and f", called with {case}"[:300]})'
+    return f'(line {line}, in {last.f_code.co_name}{case and f", for {case}"[:300]})'
 
 
 def _short(x: Any) -> str:

@@ -10,7 +10,7 @@ FOLDED = {
     'asy-ex-w-wait': dict(lines=None),
     'asy-ex-w-clock': dict(rate=r'\approx ⟨2 \cdot 10^{15}⟩'),
     'asy-ex-w-raise': dict(line=None),
-    'asy-ex-w-rounds': dict(each='⟨700⟩ ms in both cases', slow_device='1 + 400 + 2 = ⟨403⟩',
+    'asy-ex-w-rounds': dict(each='⟨700⟩$ ms in both cases', slow_device='1 + 400 + 2 = ⟨403⟩',
                             slow_host='400 + 1 + 2 = ⟨403⟩'),
     'asy-ex-w-flight': dict(two=('Two take ⟨308⟩ MB', MB), fit=r'⟨12⟩ fit into'),
     'par-ex-w-overtake': dict(last=None),
