@@ -26,7 +26,7 @@ FASHION_MNIST_MD5 = {      # as https://github.com/zalandoresearch/fashion-mnist
     'train-labels-idx1-ubyte.gz': '25c81989df183df01b3e8a0aad5dffbe',
     't10k-images-idx3-ubyte.gz': 'bef4ecab320f06d8554ea6380940ec79',
     't10k-labels-idx1-ubyte.gz': 'bb300cfdad3c16e7a12a480ee83cd310'}
-FASHION_MNIST_DEBIAN = {   # as its package has them in /usr/share/datasets/fashion-mnist: no name and date inside
+FASHION_MNIST_DEBIAN = {   # as its package has them, in /usr/share/datasets/fashion-mnist
     'train-images-idx3-ubyte.gz': 'cf8536b0aa1a6ac5fa3f23001093305c',
     'train-labels-idx1-ubyte.gz': '10bea18fdb374794d4bb42e356e600c9',
     't10k-images-idx3-ubyte.gz': 'f78720b4224f21cce2f2ccf2d7a94c9a',
