@@ -54,10 +54,10 @@ class VirtualDevice:
         self.check()
         return self._worker.submit(self._run, work, name)
 
-    def expect(self, ready: Callable[[], Any]) -> None:
-        """Let the queue wait for another device. To wait is no work: it is not recorded."""
+    def expect(self, ready: Callable[[], Any]) -> Future:
+        """Queue what is no work, and is not recorded: to wait for another device, or to be read."""
         self.check()
-        self._worker.submit(ready)
+        return self._worker.submit(ready)
 
     def lend(self, copy: Future) -> None:
         """Another device will copy from this one's memory: what overwrites something waits for that."""

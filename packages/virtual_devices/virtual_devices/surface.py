@@ -31,7 +31,7 @@ class Surface(torch.Tensor):
     def read(self) -> torch.Tensor:
         """A copy on the host that is taken in the order of the queue; this waits for it."""
         promise = self.promise
-        return self.place.submit(lambda: promise.result().clone(), 'copy').result()
+        return self.place.expect(lambda: promise.result().clone()).result()
 
     def cpu(self) -> torch.Tensor:
         """As :meth:`read`, and gradients come back the same way."""
