@@ -13,7 +13,8 @@ help:
 	@echo "make lab       open the chapters in JupyterLab; ARGS='--port 9999 --no-browser' are options of it"
 	@echo "make exercises write notebooks to solve the exercises in, with a check of each answer"
 	@echo "make refresh   re-run notebooks and store their outputs; NB=path for one,"
-	@echo "               ALL=1 to store also what differs only in times and images"
+	@echo "               ALL=1 to store also what differs only in times and images, KEPT=1 to go on with"
+	@echo "               a run that was interrupted, or of which a notebook raised"
 	@echo "make ledger    write this machine's ledger from the last run, to contribute it"
 	@echo "make repeat    run the book N=1 more times in fresh processes, for the spread between runs"
 	@echo "make mutants   plant faults in the experiments; a claim that still holds proves nothing"
@@ -26,7 +27,7 @@ check: ; @$(FRONT) check
 test: ; @$(FRONT) test
 lab: ; @$(FRONT) lab $(ARGS)
 exercises: ; @$(FRONT) exercises
-refresh: ; @$(FRONT) refresh $(NB) $(if $(ALL),--all-outputs)
+refresh: ; @$(FRONT) refresh $(NB) $(if $(ALL),--all-outputs) $(if $(KEPT),--kept)
 ledger: ; @$(FRONT) ledger
 repeat: ; @$(FRONT) repeat $(or $(N),1)
 mutants: ; @$(FRONT) mutants $(NB)

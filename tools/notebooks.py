@@ -333,20 +333,65 @@ def latest(path: Path) -> tuple[nbformat.NotebookNode, bool]:
     return nb, True
 
 
-def refresh(paths: list[Path], all_outputs: bool = False) -> int:
-    """Re-execute notebooks and store their outputs; returns how many could not be stored."""
+class Mixed(RuntimeError):
+    """Storing these runs would leave a book whose outputs come from two kinds of machines."""
+
+
+def other_machines(paths: list[Path], here: str, kind: Callable[[dict], str]) -> dict[str, list[Path]]:
+    """Of these notebooks, those whose stored results come from another kind of machine, by that kind."""
+    found: dict[str, list[Path]] = {}
+    for path in paths:
+        outputs = (out for cell in read(path).cells for out in cell.get('outputs', []))
+        claims = (out.metadata[METADATA_KEY] for out in outputs if METADATA_KEY in out.get('metadata', {}))
+        for other in {kind(claim['where']) for claim in claims} - {here}:
+            found.setdefault(other, []).append(path)
+    return found
+
+
+def refuse_to_mix(paths: list[Path], kind: Callable[[dict], str]) -> None:
+    """Raise :class:`Mixed` if notebooks that keep their stored outputs come from another kind of machine."""
+    here = kind(machine.machine())
+    for other, those in other_machines(paths, here, kind).items():
+        names = ', '.join(str(p.relative_to(ROOT)) for p in those[:3])
+        more = f' and {len(those) - 3} more' if len(those) > 3 else ''
+        raise Mixed(
+            f'The outputs of {names}{more} are stored from another machine ({other}), and this is {here}. '
+            'All stored numbers of the book come from one run on one kind of machine, so nothing was stored. '
+            'To see the numbers of this machine, run "make book", which stores nothing. To store outputs, '
+            'run the whole book here, "make refresh ALL=1", or this notebook on a machine of the other kind.')
+
+
+def refresh(paths: list[Path], kind: Callable[[dict], str], all_outputs: bool = False,
+            kept: bool = False) -> int:
+    """Run notebooks, and store the outputs of all of them when all have run.
+
+    Args:
+        kind: of a machine: runs on two kinds are not mixed.
+        all_outputs: store every output, also where only times and images differ.
+        kept: take runs that were kept and are still valid, and run only the others.
+
+    Returns:
+        How many notebooks raised.
+
+    Raises:
+        Mixed: what would not be stored anew comes from another kind of machine.
+    """
+    refuse_to_mix([p for p in notebooks() if p not in paths], kind)
+    runs: dict[Path, nbformat.NotebookNode] = {}
     failed = 0
     for i, path in enumerate(paths, 1):
         label, reason = f'[{i}/{len(paths)}] ', missing(framework(path))
         if reason:
             print(f'{label}{path.relative_to(ROOT)}  left as it is: {reason}')
             continue
+        before, valid = latest(path) if kept else (None, False)
         try:
-            new = keep(path, label)
+            runs[path] = normalise(before) if valid else keep(path, label)
         except CellFailed as e:
             print(e, file=sys.stderr)
             failed += 1
-            continue
+    refuse_to_mix([p for p in notebooks() if p not in runs], kind)
+    for path, new in runs.items():
         if not all_outputs:
             keep_unchanged(new, nbformat.read(path, as_version=4))
         write(path, new)
@@ -359,15 +404,17 @@ def main() -> int:
     parser.add_argument('notebook', nargs='*', type=Path)
     parser.add_argument('--all-outputs', action='store_true',
                         help='store every output anew, also where only times and images differ')
+    parser.add_argument('--kept', action='store_true',
+                        help='take the runs that are kept and still valid, and run only the others')
     args = parser.parse_intermixed_args()
     paths = [p.resolve() for p in args.notebook] or notebooks()
     for p in paths:
         if p.suffix != '.ipynb' or not p.exists() or ROOT not in p.parents:
             parser.error(f'{p} is not a notebook of this book; give a path such as '
                          'chapters/hybridization/hybridization_mxnet.ipynb')
-    failed = refresh(paths, args.all_outputs)
     # they import this module
     from tools import ledger, quoting
+    failed = refresh(paths, ledger.kind, args.all_outputs, args.kept)
     stored = ledger.quotable(paths)
     for name in quoting.update(stored):
         print(f'{name}: the numbers in its text are those of the stored run now')
@@ -379,5 +426,8 @@ def main() -> int:
 if __name__ == '__main__':
     try:
         sys.exit(main())
+    except Mixed as e:
+        sys.exit(str(e))
     except KeyboardInterrupt:
-        sys.exit('\ninterrupted: nothing was stored for the notebook that was running')
+        sys.exit('\ninterrupted: nothing was stored. What has run is kept: "make refresh KEPT=1" runs '
+                 'the rest and stores all of it')

@@ -209,3 +209,10 @@ def test_a_stored_text_is_what_its_result_says(name):
     for o in outputs(name):
         if data := o.get('metadata', {}).get(METADATA_KEY):
             assert sanitise(str(Claim.of(dict(data)))) == sanitise(o.data['text/plain'])
+
+
+def test_all_stored_outputs_come_from_one_kind_of_machine():
+    kinds = {ledger.kind(c.where): path.name for path in notebooks.notebooks()
+             for c in ledger.claims_of(notebooks.read(path))}
+    assert len(kinds) == 1, (f'stored outputs come from {len(kinds)} kinds of machines ({kinds}): run the '
+                             'whole book on one, with "make refresh ALL=1"')

@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from tools import notebooks
+from tools import ledger, notebooks
 from tools.notebooks import ROOT
 
 INERT = {'D2L_GUESSES', 'D2L_EXERCISES', 'D2L_LEDGERS'}     # where guesses, exercises and ledgers lie
@@ -109,3 +109,67 @@ def test_the_files_of_the_book():
     assert {'d2l_local/digits.npz', 'packages/local_cluster/local_cluster/links.py',
             'chapters/transformer/small_gpt/gpt.pt', 'chapters/transformer/small_gpt/model.py'} <= found
     assert not [f for f in found if 'hardware' in f or 'figures' in f or f.endswith('/checkers.py')]
+
+
+THIS, OTHER = ({'processor': name, 'cores': 2, 'gpus': [], 'system': 'Linux'} for name in ('this', 'other'))
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """Two notebooks whose stored results come from another machine; those of a run come from this one."""
+    def notebook(where):
+        cell = nbformat.v4.new_code_cell('1', execution_count=1)
+        result = {'where': where, 'verdict': 'holds', 'reason': '', 'kind': 'ratio'}
+        metadata = {notebooks.METADATA_KEY: result}
+        cell.outputs = [nbformat.v4.new_output('display_data', {'text/plain': '1'}, metadata=metadata)]
+        return nbformat.v4.new_notebook(cells=[cell])
+
+    def run(path, label):
+        ran.append(path.stem)
+        if path.stem in raising:
+            raise notebooks.CellFailed(f'{path.stem} raised')
+        return notebook(THIS)
+
+    paths, ran, raising = [tmp_path / 'one.ipynb', tmp_path / 'two.ipynb'], [], set()
+    for path in paths:
+        nbformat.write(notebook(OTHER), path)
+    monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
+    monkeypatch.setattr(notebooks, 'EXECUTED', tmp_path / 'executed')
+    monkeypatch.setattr(notebooks, 'notebooks', lambda: paths)
+    monkeypatch.setattr(notebooks, 'keep', run)
+    monkeypatch.setattr(notebooks.machine, 'machine', lambda: THIS)
+    return paths, ran, raising
+
+
+def stored(path):
+    return nbformat.read(path, as_version=4).cells[0].outputs[0].metadata[notebooks.METADATA_KEY]['where']
+
+
+def test_one_notebook_is_not_stored_beside_those_of_another_machine(book):
+    paths, ran, _ = book
+    with pytest.raises(notebooks.Mixed, match='two.ipynb are stored from another .*refresh ALL=1'):
+        notebooks.refresh(paths[:1], ledger.kind)
+    assert not ran and stored(paths[0]) == OTHER
+
+
+def test_the_whole_book_is_stored(book):
+    paths, ran, _ = book
+    assert notebooks.refresh(paths, ledger.kind, all_outputs=True) == 0
+    assert ran == ['one', 'two'] and [stored(p) for p in paths] == [THIS, THIS]
+    assert notebooks.refresh(paths[:1], ledger.kind) == 0
+
+
+def test_a_whole_run_of_which_a_notebook_raised_is_not_stored(book):
+    paths, _, raising = book
+    raising.add('two')
+    with pytest.raises(notebooks.Mixed, match='two.ipynb'):
+        notebooks.refresh(paths, ledger.kind, all_outputs=True)
+    assert [stored(p) for p in paths] == [OTHER, OTHER]
+
+
+def test_runs_that_were_kept_are_stored_with_those_that_were_missing(book, monkeypatch):
+    paths, ran, _ = book
+    first = notebooks.keep(paths[0], '')
+    monkeypatch.setattr(notebooks, 'latest', lambda path: (first, path == paths[0]))
+    assert notebooks.refresh(paths, ledger.kind, all_outputs=True, kept=True) == 0
+    assert ran == ['one', 'two'] and [stored(p) for p in paths] == [THIS, THIS]
