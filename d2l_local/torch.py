@@ -2,12 +2,11 @@
 
 Where the pages first use each helper:
 
-    measuring/measuring_pytorch: compare, estimate, measured, plot, predict, synchronize, try_gpu
+    measuring/measuring_pytorch: compare, estimate, measure, measured, plot, predict, synchronize, try_gpu
     measuring/background_pytorch: Timer
     measuring/gpt_pytorch: GPT, count, use_svg_display
     measuring/traces_pytorch: plot_trace, trace_events
-    measuring/measuring_solutions_pytorch: measure
-    hybridization/hybridization_pytorch: verify
+    measuring/around_pytorch: verify
     hybridization/hybridization_solutions_pytorch: evaluate_accuracy_gpu, load_data, ratio
     asynchrony/asynchrony_pytorch: devices, overlap, profile, put, timeline
     automatic_parallelism/automatic_parallelism_pytorch: Benchmark

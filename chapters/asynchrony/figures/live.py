@@ -42,7 +42,7 @@ LIVE = {
          Input('t2', 't2: compute it', 'ms', 0.001, 100, 1, measured=Derived(
              lambda seconds: seconds / 10.8, (FREE,))),
          Input('t3', 't3: bring the result back', 'ms', 0.0001, 100, 0.003,
-               measured=Printed(MX, r'so t3 is about +')),
+               measured=Printed(MX, r'the difference, t3: +')),
          Input('n', 'Rounds', '', 1, 40, 10, log=False, whole=True)),
         (Output('barriers', 'a wait in each round', 's'),
          Output('free', 'one wait, at the end', 's'), Output('ratio', 'the first ÷ the second')),
