@@ -276,7 +276,7 @@ def shown(outputs: list, sanitise: Callable[[str], str]) -> list:
     for out in outputs:
         if claim := out.get('metadata', {}).get(METADATA_KEY):
             number = claim['value'] if claim['kind'] == 'count' else None
-            flat.append(('verdict', claim['verdict'], claim['reason'], number))
+            flat.append(('verdict', claim['verdict'], claim['reason'], number, tuple(claim['needs'])))
         if out.output_type == 'stream':
             flat.append((out.name, sanitise(out.text)))
         elif out.output_type == 'error':
@@ -290,7 +290,8 @@ def shown(outputs: list, sanitise: Callable[[str], str]) -> list:
 def keep_unchanged(new: nbformat.NotebookNode, old: nbformat.NotebookNode) -> None:
     """Give the new run the stored outputs wherever only masked parts or images differ.
 
-    A verdict that differs, for better or worse, is a difference: the new run's is stored.
+    A verdict that differs, for better or worse, is a difference, and so is what a result needs: the new
+    run's is stored.
     """
     sanitise = sanitiser()
     stored = {c.source: c for c in old.cells if c.cell_type == 'code'}

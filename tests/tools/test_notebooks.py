@@ -119,7 +119,7 @@ def book(tmp_path, monkeypatch):
     """Two notebooks whose stored results come from another machine; those of a run come from this one."""
     def notebook(where):
         cell = nbformat.v4.new_code_cell('1', execution_count=1)
-        result = {'where': where, 'verdict': 'holds', 'reason': '', 'kind': 'ratio'}
+        result = {'where': where, 'verdict': 'holds', 'reason': '', 'kind': 'ratio', 'needs': []}
         metadata = {notebooks.METADATA_KEY: result}
         cell.outputs = [nbformat.v4.new_output('display_data', {'text/plain': '1'}, metadata=metadata)]
         return nbformat.v4.new_notebook(cells=[cell])
