@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from tests.living import gone
-from tools import book, front, notebooks, pages
+from tools import book, front, ledger, notebooks, pages
 from tools.notebooks import ROOT
 
 
@@ -154,6 +154,7 @@ def planted(tmp_path, monkeypatch):
     monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
     monkeypatch.setattr(notebooks, 'EXECUTED', tmp_path / '_build')
     path = tmp_path / 'one.ipynb'
+    monkeypatch.setattr(notebooks, 'notebooks', lambda: [path])
 
     def plant(second):
         cells = [nbformat.v4.new_markdown_cell('# One'), nbformat.v4.new_code_cell('x = 1'),
@@ -167,7 +168,7 @@ def planted(tmp_path, monkeypatch):
 def test_a_cell_that_raises_is_named_and_nothing_is_stored(planted, capsys):
     path = planted('x.nothing')
     before = path.read_text()
-    assert notebooks.refresh([path]) == 1
+    assert notebooks.refresh([path], ledger.kind) == 1
     said = capsys.readouterr().err
     assert 'one.ipynb: cell 2 raised AttributeError' in said and 'x.nothing' in said
     assert path.read_text() == before and [p.name for p in path.parent.iterdir()] == ['one.ipynb']
@@ -177,7 +178,7 @@ def test_a_cell_that_raises_is_named_and_nothing_is_stored(planted, capsys):
 def test_a_kernel_that_dies_is_named(planted, capsys):
     path = planted('import os; os._exit(3)')
     before = path.read_text()
-    assert notebooks.refresh([path]) == 1
+    assert notebooks.refresh([path], ledger.kind) == 1
     said = capsys.readouterr().err
     assert 'one.ipynb: cell 2 ended it: Kernel died' in said and 'os._exit' in said
     assert path.read_text() == before
@@ -191,6 +192,7 @@ def test_ctrl_c_ends_the_kernel_and_says_so(planted, tmp_path):
                    'time.sleep(600)')
     code = (f'import sys; sys.argv = ["x", "refresh", {str(path)!r}]; from pathlib import Path; '
             f'from tools import notebooks; notebooks.ROOT = Path({str(tmp_path)!r}); '
+            'notebooks.notebooks = lambda: [Path(sys.argv[-1])]; '
             'import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n'
             'try: notebooks.main()\nexcept KeyboardInterrupt: print("interrupted")')
     child = subprocess.Popen([sys.executable, '-c', code], cwd=ROOT, stdout=subprocess.PIPE, text=True,
@@ -216,19 +218,19 @@ def test_an_interrupt_stores_nothing(planted, monkeypatch):
         raise KeyboardInterrupt
     monkeypatch.setattr(notebooks.NotebookClient, 'execute', interrupted)
     with pytest.raises(KeyboardInterrupt):
-        notebooks.refresh([path])
+        notebooks.refresh([path], ledger.kind)
     assert path.read_text() == before and [p.name for p in path.parent.iterdir()] == ['one.ipynb']
 
 
 @pytest.mark.slow
 def test_a_refresh_changes_only_what_changed(planted):
     path = planted('import time; print(f"≈{time.perf_counter():.4f} s", 7)')
-    assert notebooks.refresh([path]) == 0
+    assert notebooks.refresh([path], ledger.kind) == 0
     first = path.read_text()
     assert '"execution_count": 2' in first
-    assert notebooks.refresh([path]) == 0 and path.read_text() == first
+    assert notebooks.refresh([path], ledger.kind) == 0 and path.read_text() == first
     path.write_text(first.replace(', 7)', ', 8)'))
-    assert notebooks.refresh([path]) == 0 and ' 8' in path.read_text().split('outputs')[-1]
+    assert notebooks.refresh([path], ledger.kind) == 0 and ' 8' in path.read_text().split('outputs')[-1]
 
 
 CLAIM = """from pathlib import Path
@@ -242,7 +244,7 @@ def test_a_refresh_stores_the_verdict_that_came_out(planted):
     path = planted(CLAIM)
     for truth in (3.0, 1.0, 3.0):
         (path.parent / 'truth').write_text(str(truth))
-        assert notebooks.refresh([path]) == 0
+        assert notebooks.refresh([path], ledger.kind) == 0
         verdicts = [o.metadata['d2l_claim']['verdict']
                     for o in nbformat.read(path, as_version=4).cells[-1].outputs]
         assert verdicts == ['holds' if truth > 2 else 'fails']
