@@ -696,7 +696,8 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
                            f'raised {type(e).__name__} in a later call than the first: {e}. Variants are '
                            'called thousands of times: each call must find what the first one found.') from e
     if agree and work is None:
-        check_later_calls(first, {name: _sampled(_copied(f())) for name, f in variants.items()})
+        check_later_calls(first, {name: _sampled(_copied(_call(f'the variant {name!r}', f)))
+                                  for name, f in variants.items()})
     medians = np.median(pairs, axis=0).tolist() if pairs else [math.nan] * 2
     return Ratio(**vars(f), slow=medians[0], fast=medians[1])
 
