@@ -4,12 +4,12 @@
 
 runs ``chapters/TOPIC/figures/draw.py``, of every topic if none is named. Such a script has ``FIGURES``,
 functions by the name of their file, and may have ``TABLES``, functions of the page ``index.md`` by the
-name of the table. Figures that a reader can turn are another matter: ``tools/live.py``.
+name of the table. The scripts draw with ``chapters/drawing.py``. Figures that a reader can turn are
+another matter: ``tools/live.py``.
 """
 
-import importlib.util
+import importlib
 import io
-import math
 import re
 import sys
 from collections.abc import Callable
@@ -18,24 +18,17 @@ from types import ModuleType
 from typing import Any
 
 import matplotlib.pyplot as plt
-from matplotlib.patches import FancyBboxPatch
 
 from d2l_local import plotting
 
 CHAPTERS = Path(__file__).parent.parent / 'chapters'
-BLUE, ORANGE, GREEN = plotting.COLOURS[:3]
-LIGHT, WARM, MINT, GREY = '#dbe7f5', '#fbe3d3', '#dcefdd', '#555555'
 
 
 # Figures.
 
 def load(topic: str, name: str = 'draw') -> ModuleType:
     """A script of a topic, as a module: ``draw``, or ``live`` for the figures that a reader can turn."""
-    script = CHAPTERS / topic / 'figures' / f'{name}.py'
-    spec = importlib.util.spec_from_file_location(f'{name}_{topic}', script)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module(f'chapters.{topic}.figures.{name}')
 
 
 def draw_svg(figures: dict[str, Callable[[], Any]], folder: Path) -> dict[str, str]:
@@ -56,43 +49,7 @@ def draw_svg(figures: dict[str, Callable[[], Any]], folder: Path) -> dict[str, s
     return texts
 
 
-def canvas(width: float, height: float) -> Any:
-    """Axes without a frame. A unit is 0.82 inches: so narrow a figure stays legible on a phone."""
-    _, ax = plt.subplots(figsize=(0.82 * width, 0.82 * height))
-    ax.set(xlim=(0, width), ylim=(0, height), position=(0, 0, 1, 1))
-    ax.axis('off')
-    return ax
-
-
-def write(ax, x, y, text, size=9, **how):
-    """Text around (x, y), unless ``ha`` or ``va`` says otherwise."""
-    ax.text(x, y, text, **{'ha': 'center', 'va': 'center', 'zorder': 6, 'linespacing': 1.2,
-                           'fontsize': size, **how})
-
-
-def box(ax, x, y, width, height, text='', fill='white', edge=BLUE, size=9):
-    """A rounded box with its lower left corner at (x, y)."""
-    ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle='round,pad=0,rounding_size=0.05',
-                                facecolor=fill, edgecolor=edge, linewidth=1.2, zorder=2))
-    write(ax, x + width / 2, y + height / 2, text, size)
-
-
-def arrow(ax, start, end, style='-|>', colour=GREY, width=1.5, bend=0.0, near=0.0, zorder=1):
-    """An arrow, or a line (style ``-``), behind the boxes; it leaves ``near`` free at both ends."""
-    (xa, ya), (xb, yb) = start, end
-    length = math.hypot(xb - xa, yb - ya)
-    dx, dy = near * (xb - xa) / length, near * (yb - ya) / length
-    ax.annotate('', (xb - dx, yb - dy), (xa + dx, ya + dy), zorder=zorder, arrowprops={
-        'arrowstyle': style, 'color': colour, 'shrinkA': 0, 'shrinkB': 0, 'linewidth': width,
-        'connectionstyle': f'arc3,rad={bend}'})
-
-
 # Tables of a page.
-
-def number(x: float) -> str:
-    """About three digits."""
-    return f'{x:.0f}' if x >= 100 else f'{x:.1f}' if x >= 10 else f'{x:.2f}'
-
 
 def with_tables(page: str, tables: dict[str, Callable[[str], str]]) -> str:
     """The page with its tables computed anew, each between the two comments that name it."""

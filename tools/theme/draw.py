@@ -6,13 +6,14 @@ from pathlib import Path
 from matplotlib import pyplot as plt
 from matplotlib.patches import FancyBboxPatch
 
+from chapters import drawing
 from tools import figures
 
 
 def sign(ax) -> None:
     """A tick whose long arm ends as a roofline does: tested, and how far it can go. Axes are square."""
     ax.add_patch(FancyBboxPatch((0, 0), 10, 10, boxstyle='round,pad=0,rounding_size=2',
-                                facecolor=figures.BLUE, linewidth=0))
+                                facecolor=drawing.BLUE, linewidth=0))
     inch = ax.bbox.height / ax.figure.dpi
     ax.plot([1.6, 3.4, 6.3, 8.5], [5, 2.7, 7.1, 7.1], color='white', linestyle='-', linewidth=8.6 * inch,
             solid_capstyle='round', solid_joinstyle='round')
@@ -33,7 +34,7 @@ def social(path: Path, title: str) -> None:
     figure.text(0.4, 0.62, textwrap.fill(title, 16), size=38, weight='bold', va='center',
                 linespacing=1.3)
     figure.text(0.4, 0.3, 'Every sentence about performance\nis tested on your machine.', size=27,
-                va='center', linespacing=1.4, color=figures.GREY)
+                va='center', linespacing=1.4, color=drawing.GREY)
     figure.savefig(path, dpi=100)
     plt.close(figure)
 

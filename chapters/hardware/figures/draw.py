@@ -2,7 +2,7 @@
 
 from matplotlib.patches import Rectangle
 
-from tools.figures import BLUE, GREY, LIGHT, ORANGE, WARM, arrow, box, canvas, write
+from chapters.drawing import BLUE, GREY, LIGHT, ORANGE, WARM, arrow, box, canvas, write
 
 
 def link(ax, start, end, text='', style='<|-|>', side='left', size=8.5, colour=GREY):

@@ -4,21 +4,9 @@ from dataclasses import dataclass
 
 from matplotlib.patches import Rectangle
 
+from chapters.drawing import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, arrow, box, canvas, number
 from d2l_local import plotting
 from tested_results.traces import Event
-from tools.figures import (
-    BLUE,
-    GREEN,
-    GREY,
-    LIGHT,
-    MINT,
-    ORANGE,
-    WARM,
-    arrow,
-    box,
-    canvas,
-    number,
-)
 
 RATIO = 'https://arxiv.org/abs/2001.08361'     # section 2.1
 

@@ -5,10 +5,11 @@ from collections import Counter
 
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
+from chapters import drawing
+from chapters.drawing import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, canvas, write
+from chapters.parameter_servers.figures import live
 from d2l_local import plotting
 from tested_results.traces import Event
-from tools import figures
-from tools.figures import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, canvas, write
 
 EXAMPLE = {'size': 160e6, 'gpu': 16e9, 'cpu': 16e9}     # bytes, bytes per second
 
@@ -100,18 +101,18 @@ def work(durations: list[float], steps: int, bound: float) -> list[list[tuple[fl
 
 def box(ax, x, y, text='', fill=LIGHT, edge=BLUE, width=0.42, height=0.36, size=9):
     """A rounded box around (x, y)."""
-    figures.box(ax, x - width / 2, y - height / 2, width, height, text, fill, edge, size)
+    drawing.box(ax, x - width / 2, y - height / 2, width, height, text, fill, edge, size)
 
 
 def line(ax, start, end, colour=GREY, width=1.5, style='-|>', near=0.0, where=1):
     """A line with arrow heads; it leaves ``near`` free at both ends."""
-    figures.arrow(ax, start, end, style, colour, width, near=near, zorder=where)
+    drawing.arrow(ax, start, end, style, colour, width, near=near, zorder=where)
 
 
 def strategies():
     """Four GPUs at a switch, three places to add up; the busiest link in another colour."""
     ax = canvas(5.4, 3.0)
-    times = figures.load('parameter_servers', 'live').aggregation(4, **EXAMPLE)
+    times = live.aggregation(4, **EXAMPLE)
     labels = (('on one GPU', 'one', '3 arrays in,\n3 arrays out'),
               ('on the CPU', 'host', '4 arrays in,\n4 arrays out'),
               ('in shares', 'shares', '3 quarters in,\n3 quarters out'))
