@@ -94,13 +94,13 @@ def helpers(path: Path) -> list[Path]:
     """The files beside a notebook that its code may read: modules, and data such as weights.
 
     They are the modules of the book's packages and of the topic's folder, and the data of ``d2l_local`` and
-    of the topic's own packages. Not among them are READMEs and settings of packages, what draws the figures
+    of the topic's own packages. Not among them are READMEs and settings of packages, what makes the figures
     of pages, and the checkers of exercises.
     """
     modules = {f for folder in (ROOT / 'packages', path.parent) for f in folder.rglob('*.py')}
     with_data = [ROOT / 'd2l_local', *(p.parent for p in path.parent.glob('*/__init__.py'))]
     files = modules | {f for folder in with_data for f in folder.rglob('*')}
-    left_out = {'figures', 'checkers.py', '__pycache__', '.ipynb_checkpoints'}
+    left_out = {'figures', 'live_figures', 'checkers.py', '__pycache__', '.ipynb_checkpoints'}
     return sorted(f for f in files if f.is_file() and not left_out & set(f.relative_to(ROOT).parts))
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
+import live_figures
 from tested_results import claims, predictions
 from tested_results.claims import Claim
 from tools import cards, exercises, figures, ledger, ledger_page, live, markup, notebooks, quoting, terms
@@ -246,7 +247,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
         ledger.completed({e.claim.id: e.claim for e in stored}, machines), machines,
         {id: where for path, nb in shown.items()
          for id, where in questions(nb, ledger_page.page_name(path)).items()})
-    found = live.Measurements({ledger_page.page_name(p): nb for p, nb in shown.items()},
+    found = live.measured({ledger_page.page_name(p): nb for p, nb in shown.items()},
                               {ledger_page.page_name(p) for p in old})
     wanted, same, rows = {source / MADE}, (source / MADE).exists(), []
 
@@ -308,6 +309,8 @@ def sources(to: Path) -> Iterator[tuple[Path, Path]]:
     for path in theme.iterdir():
         if path.suffix in SHOWN:
             yield path, to / path.relative_to(ROOT / 'tools')
+    for path in (live_figures.SCRIPT, live_figures.STYLE):
+        yield path, to / 'theme' / path.name
 
 
 def filled_in(content: str, entries: list[ledger_page.Entry], summary: str, results: Results,

@@ -246,7 +246,7 @@ def one_page(folder: Path) -> str:
             tag['open'] = ''
         contents.append(f'<li><a href="#{here}">{soup.h1.get_text()}</a></li>')
         bodies.append(f'<article id="{here}">{soup.find(class_="body")}</article>')
-    sheets = [f'<link rel="stylesheet" href="_static/{name}"/>' for name in ('pygments.css', 'd2l.css')]
+    sheets = [f'<link rel="stylesheet" href="_static/{name}.css"/>' for name in ('pygments', 'd2l', 'live')]
     style = (ROOT / 'tools' / 'theme' / 'print.css').read_text()
     title = package.find('.//{*}title').text
     return (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>{title}</title>'

@@ -104,7 +104,7 @@ def test_a_figure_of_the_pages_turns_in_a_notebook(lab):
     inside = 'document.querySelector(".jp-Notebook iframe")?.contentDocument'
     browser._wait(lambda: browser.run(f'{inside}?.querySelector("form") && true'))
     said = browser.run(f'{inside}.querySelector("[role=status]").textContent')
-    assert 'measured' in browser.run(f'{inside}.querySelector(".d2l-live-note").textContent')
+    assert 'measured' in browser.run(f'{inside}.querySelector(".live-figure-note").textContent')
     browser.run(f'(({{ ownerDocument: d }}) => {{ const s = d.querySelector("input[type=range]");'
                 f's.value = s.max; s.dispatchEvent(new Event("input")); }})({inside}.body)')
     assert browser.run(f'{inside}.querySelector("[role=status]").textContent') != said

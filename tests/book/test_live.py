@@ -12,6 +12,8 @@ from dataclasses import replace
 import nbformat
 import pytest
 
+import live_figures
+from live_figures import Derived, Measured, Printed, numbers, translate
 from tools import figures, ledger_page, live, notebooks
 from tools.notebooks import ROOT
 
@@ -23,26 +25,27 @@ MULTI_GPU, SERVERS = figures.load('multi_gpu'), MODULES['parameter_servers']
 
 
 @pytest.fixture(scope='module')
-def found():
+def runs():
     """What the stored notebooks have measured."""
     shown = {ledger_page.page_name(p): nbformat.read(p, as_version=4) for p in notebooks.notebooks()}
-    return live.Measurements(shown, shown)
+    return live.measured(shown, shown)
 
 
-def document(path, found):
+def document(path, runs):
     """A page with all figures, and nothing else of the book."""
-    parts = '\n'.join(live.render(name, figure, found) for name, figure in FIGURES.items())
+    parts = '\n'.join(live.render(name, figure, runs) for name, figure in FIGURES.items())
     path.write_text('<!doctype html><meta charset="utf-8">'
                     '<meta name="viewport" content="width=device-width">'
                     f'<link rel="stylesheet" href="{(THEME / "d2l.css").as_uri()}">'
-                    f'<script src="{(THEME / "live.js").as_uri()}"></script>'
+                    f'<link rel="stylesheet" href="{live_figures.STYLE.as_uri()}">'
+                    f'<script src="{live_figures.SCRIPT.as_uri()}"></script>'
                     f'<body class="bd-article">{parts}')
     return path
 
 
 @pytest.fixture(scope='module')
-def page(tmp_path_factory, found):
-    return document(tmp_path_factory.mktemp('live') / 'page.html', found)
+def page(tmp_path_factory, runs):
+    return document(tmp_path_factory.mktemp('live') / 'page.html', runs)
 
 
 @pytest.fixture
@@ -74,8 +77,8 @@ def test_the_browser_computes_what_python_computes(browser):
         values = list(cases(figure))
         if figure.count:
             values += [{**v, 'i': 0} for v in values]
-        there = browser.run(f'((f) => {json.dumps(values)}.map((v) => d2lLiveTwin.run(f, v)))'
-                            f'(d2lLive.find((f) => f.name === {json.dumps(name)}))')
+        there = browser.run(f'((f) => {json.dumps(values)}.map((v) => liveFiguresTwin.run(f, v)))'
+                            f'(liveFigures.find((f) => f.name === {json.dumps(name)}))')
         for v, other in zip(values, there, strict=True):
             here = figure.run(v)
             assert set(here) == set(other)
@@ -89,9 +92,9 @@ def test_numbers_are_shown_alike(browser):
     some = [0, 0.125, 1, 2.5, 9.995, 99.95, 100.5, 999.5, 1234567, 0.1, 0.0999, 1e-9,
             *(10 ** rng.uniform(-9, 9) for _ in range(300))]
     for unit in ('', 's', 'B', '%', 'GB/s', '×'):
-        kind = {'unit': unit, 'factor': live.UNITS.get(unit, 1)}
-        there = browser.run(f'{json.dumps(some)}.map((x) => d2lLiveTwin.show(x, {json.dumps(kind)}))')
-        assert there == [live.show(x, unit) for x in some]
+        kind = {'unit': unit, 'factor': live_figures.UNITS.get(unit, 1)}
+        there = browser.run(f'{json.dumps(some)}.map((x) => liveFiguresTwin.show(x, {json.dumps(kind)}))')
+        assert there == [numbers.show(x, unit) for x in some]
 
 
 def rounds(first, second, n):
@@ -170,14 +173,14 @@ def test_the_examples_of_parameter_servers():
     assert (messages['star'], messages['ring'], messages['tree']) == (8, 14, 6)
 
 
-def test_presets_are_the_networks(found):
+def test_presets_are_the_networks(runs):
     figure = FIGURES['scaling']
     for name, blocks in MULTI_GPU.NETWORKS.items():
         preset = figure.presets[name]
         assert preset['parameters'] == pytest.approx(MULTI_GPU.parameters(blocks) / 1e6, rel=1e-3)
         assert preset['work'] == pytest.approx(MULTI_GPU.work(blocks) / 1e9, rel=1e-3)
     for one in FIGURES.values():
-        one = live.start(one, found).figure
+        one = live_figures.start(one, runs.found).figure
         names = {i.name: i for i in one.inputs}
         for preset in one.presets.values():
             assert all(names[n].low <= x <= names[n].high for n, x in preset.items())
@@ -241,7 +244,7 @@ def chained(x):
 @pytest.mark.parametrize('model', [loop, foreign, call, unknown, chained], ids=lambda m: m.__name__)
 def test_what_cannot_be_translated_is_refused(model):
     with pytest.raises(ValueError, match=f'the model {model.__name__} may not say'):
-        live.javascript(model)
+        live_figures.javascript(model)
 
 
 def test_every_description_is_whole():
@@ -252,27 +255,27 @@ def test_every_description_is_whole():
         assert {n for lane in f.lanes for n in lane[1:]} <= set(v), name
         said = ' '.join(s if isinstance(s, str) else ' '.join(s.values()) for s in f.say)
         assert set(re.findall(r'\{(\w+)\}', said)) <= set(v), name
-        arguments = {a.arg for a in live.tree(f.model).args.args}
+        arguments = {a.arg for a in translate.tree(f.model).args.args}
         assert arguments == names | ({'i'} if f.count else set()), name
         assert all(i.low <= i.start <= i.high for i in f.inputs if not i.choices), name
 
 
-def test_every_measured_start_is_found_in_the_stored_outputs(found):
-    absent = {name: live.start(f, found).absent for name, f in FIGURES.items()}
+def test_every_measured_start_is_found_in_the_stored_outputs(runs):
+    absent = {name: live_figures.start(f, runs.found).absent for name, f in FIGURES.items()}
     assert not {n: a for n, a in absent.items() if a}
 
 
 @pytest.mark.parametrize('topic', TOPICS)
-def test_every_topic_asks_above_each_figure_and_says_below_what_to_see(topic, found):
+def test_every_topic_asks_above_each_figure_and_says_below_what_to_see(topic, runs):
     text = (figures.CHAPTERS / topic / 'index.md').read_text()
     blocks = text.split('\n\n')
     marks = [k for k, b in enumerate(blocks) if live.MARK.search(b)]
     assert sorted(live.MARK.fullmatch(blocks[k])[1] for k in marks) == sorted(MODULES[topic].LIVE)
     for k in marks:
         assert blocks[k - 1].endswith('?') and re.match(r'[A-Z]', blocks[k + 1]), blocks[k]
-    made = live.insert(text, MODULES[topic].LIVE, found)
-    assert not live.MARK.search(made) and made.count('<form') == 0 and made.count('d2lLive.push') == 0
-    assert made.count('window.d2lLive = window.d2lLive || []') == len(marks)
+    made = live.insert(text, MODULES[topic].LIVE, runs)
+    assert not live.MARK.search(made) and made.count('<form') == 0 and made.count('liveFigures.push') == 0
+    assert made.count('window.liveFigures = window.liveFigures || []') == len(marks)
 
 
 def test_twelve_figures_two_in_each_topic():
@@ -282,29 +285,29 @@ def test_twelve_figures_two_in_each_topic():
     assert len(FIGURES) == sum(len(m.LIVE) for m in MODULES.values())       # names are the book's
 
 
-def test_a_mark_without_a_figure_is_an_error(found):
+def test_a_mark_without_a_figure_is_an_error(runs):
     with pytest.raises(ValueError, match='asks for the live figure .nothing.'):
-        live.insert('<!-- live: nothing -->', FIGURES, found)
+        live.insert('<!-- live: nothing -->', FIGURES, runs)
 
 
 def printed(page, text):
     """What a notebook has measured that prints a text."""
     outputs = [nbformat.v4.new_output('stream', text=text)]
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('', outputs=outputs)])
-    return live.Measurements({page: nb})
+    return live.measured({page: nb}).found
 
 
 def test_a_figure_that_was_printed_or_claimed_is_found():
     page = 'chapters/a/b'
     some = printed(page, 'speed: ≈1,234 µs\nrate: ≈2.5e+03 GB/s\nnone: ≈nan ms')
-    assert some.find(live.Printed('a/b', 'speed: ')) == (pytest.approx(1234e-6), page)
-    assert some.find(live.Printed('a/b', 'rate: ')) == (pytest.approx(2.5e12), page)
-    for nothing in (live.Printed('a/b', 'none: '), live.Printed('a/c', 'speed: '), live.Claimed('x')):
+    assert some.find(Printed('chapters/a/b', 'speed: ')) == (pytest.approx(1234e-6), page)
+    assert some.find(Printed('chapters/a/b', 'rate: ')) == (pytest.approx(2.5e12), page)
+    for nothing in (Printed('chapters/a/b', 'none: '), Printed('chapters/a/c', 'speed: '), Measured('x')):
         assert some.find(nothing) is None
-        assert some.find(live.Derived(max, (nothing, live.Printed('a/b', 'speed: ')))) is None
-    assert some.find(live.Derived(lambda x: 1 / (x - x), (live.Printed('a/b', 'speed: '),))) is None
-    assert some.find(live.Derived(lambda x: -x, (live.Printed('a/b', 'speed: '),))) is None
-    twice = live.Derived(lambda x: 2 * x, (live.Printed('a/b', 'speed: '),))
+        assert some.find(Derived(max, (nothing, Printed('chapters/a/b', 'speed: ')))) is None
+    assert some.find(Derived(lambda x: 1 / (x - x), (Printed('chapters/a/b', 'speed: '),))) is None
+    assert some.find(Derived(lambda x: -x, (Printed('chapters/a/b', 'speed: '),))) is None
+    twice = Derived(lambda x: 2 * x, (Printed('chapters/a/b', 'speed: '),))
     assert some.find(twice) == (pytest.approx(2468e-6), page)
 
 
@@ -314,24 +317,25 @@ def test_a_figure_that_was_printed_or_claimed_is_found():
     ('2.5e+03 GB/s.', 2.5e12), ('1e-3 s', 1e-3), ('12 (3 ms)', 12), ('12; ms', 12),
     ('2.5–3.5 ms', None), ('1,2345', None), ('1.2.3', None), ('12,34 ms', None), ('.', None)])
 def test_a_figure_ends_where_the_sentence_goes_on(text, value):
-    found = printed('chapters/a/b', f'it takes {text}').find(live.Printed('a/b', 'it takes '))
+    found = printed('chapters/a/b', f'it takes {text}').find(Printed('chapters/a/b', 'it takes '))
     assert found == (value and (pytest.approx(value), 'chapters/a/b'))
 
 
 def test_a_measured_start_beyond_the_slider_widens_it():
-    inputs = tuple(replace(i, measured=live.Printed('a/b', 'memory: ')) if i.name == 'bandwidth' else i
+    inputs = tuple(replace(i, measured=Printed('chapters/a/b', 'memory: ')) if i.name == 'bandwidth' else i
                    for i in FIGURES['roofline'].inputs)
     some = printed('chapters/a/b', 'memory: ≈50,000 GB/s')
-    figure = live.start(replace(FIGURES['roofline'], inputs=inputs), some).figure
+    figure = live_figures.start(replace(FIGURES['roofline'], inputs=inputs), some).figure
     bandwidth = next(i for i in figure.inputs if i.name == 'bandwidth')
     assert bandwidth.start == bandwidth.high == 50_000
 
 
-def test_the_scripts_of_the_book_are_small_and_run_no_text(found):
-    inline = [live.render(name, f, found) for name, f in FIGURES.items()]
-    total = sum(len(s.encode()) for s in [*inline, *(p.read_text() for p in THEME.glob('*.js'))])
+def test_the_scripts_of_the_book_are_small_and_run_no_text(runs):
+    inline = [live.render(name, f, runs) for name, f in FIGURES.items()]
+    scripts = [p.read_text() for p in (*THEME.glob('*.js'), live_figures.SCRIPT)]
+    total = sum(len(s.encode()) for s in [*inline, *scripts])
     assert total <= 300_000
-    code = (THEME / 'live.js').read_text()
+    code = live_figures.SCRIPT.read_text()
     banned = r'\beval\b|\bFunction\(|innerHTML|fetch\(|import\(|https?://(?!www\.w3\.org/2000/svg)'
     assert not re.search(banned, code)
 
@@ -343,9 +347,9 @@ def text_of(browser, selector):
                        '.map((e) => e.textContent)')
 
 
-def test_the_script_starts_with_the_table_of_the_page(browser, found):
+def test_the_script_starts_with_the_table_of_the_page(browser, runs):
     for name, figure in FIGURES.items():
-        head, rows = live.table(live.start(figure, found).figure)
+        head, rows = live_figures.table(live_figures.start(figure, runs.found).figure)
         assert text_of(browser, f'#live-{name} thead th') == head
         assert text_of(browser, f'#live-{name} tbody :is(th, td)') == [c for row in rows for c in row]
 
@@ -355,7 +359,7 @@ def test_sentences_say_what_the_model_says(browser):
     best = max(rows, key=lambda v: v['speedup'])
     half = max(v['k'] for v in rows if v['efficiency'] >= 0.5)
     assert text_of(browser, '#live-scaling [role=status]') == [
-        f'The largest speed-up is {live.number(best["speedup"])}, with {best["k"]} devices. '
+        f'The largest speed-up is {numbers.number(best["speedup"])}, with {best["k"]} devices. '
         f'Up to {half} devices, each computes for at least half of its time.']
     assert text_of(browser, '#live-aggregation [role=status]') == [
         '4 GPUs: 60 ms on one GPU, 80 ms on the CPU, 15 ms in shares, which is 5.33 to 1.']
@@ -365,10 +369,10 @@ def test_sentences_say_what_the_model_says(browser):
     assert ' and 1 server: ' in text_of(browser, '#live-servers [role=status]')[0]
 
 
-def test_every_input_answers_to_the_keyboard(browser, found):
+def test_every_input_answers_to_the_keyboard(browser, runs):
     """A key moves it, its number says so, and the table is that of Python for this number."""
     for name, described in FIGURES.items():
-        figure = live.start(described, found).figure
+        figure = live_figures.start(described, runs.found).figure
         for i in figure.inputs:
             field = f'document.getElementById("live-{name}-{i.name}")'
             browser.run(f'{field}.focus()')
@@ -382,13 +386,13 @@ def test_every_input_answers_to_the_keyboard(browser, found):
             else:
                 typed = browser.run(f'{field}.nextSibling.value')
                 said = browser.run(f'{field}.getAttribute("aria-valuetext")')
-                assert said == live.with_unit(typed, i.unit)
+                assert said == numbers.with_unit(typed, i.unit)
                 x = float(typed.replace(',', ''))
                 assert x != i.start and i.low <= x <= i.high
             there = text_of(browser, f'#live-{name} tbody :is(th, td)')
             moved = replace(figure, inputs=tuple(
                 replace(j, start=x) if j is i else j for j in figure.inputs))
-            assert there == [c for row in live.table(moved)[1] for c in row], (name, i.name)
+            assert there == [c for row in live_figures.table(moved)[1] for c in row], (name, i.name)
             browser.run(f'[...document.querySelectorAll("#live-{name} button")].at(-1).click()')
             assert browser.run(f'{field}.value') == at
 
@@ -407,16 +411,16 @@ def test_the_tab_key_reaches_every_control(browser):
 
 
 def test_a_screen_reader_finds_names_values_and_what_changed(browser):
-    assert browser.run('[...document.querySelectorAll(".d2l-live form")].every((f) => f.ariaLabel)')
-    assert browser.run('[...document.querySelectorAll(".d2l-live :is(input, select)")]'
+    assert browser.run('[...document.querySelectorAll(".live-figure form")].every((f) => f.ariaLabel)')
+    assert browser.run('[...document.querySelectorAll(".live-figure :is(input, select)")]'
                        '.every((f) => f.labels.length || f.ariaLabel)')
-    assert browser.run('[...document.querySelectorAll(".d2l-live input[type=range]")]'
+    assert browser.run('[...document.querySelectorAll(".live-figure input[type=range]")]'
                        '.every((f) => f.getAttribute("aria-valuetext"))')
-    pictures = browser.run('[...document.querySelectorAll(".d2l-live-see > svg")]'
+    pictures = browser.run('[...document.querySelectorAll(".live-figure-see > svg")]'
                            '.map((s) => s.ariaLabel)')
     assert len(pictures) == len(FIGURES)
     assert all(re.search(r'(Curves|Bars|timeline)', p) for p in pictures)
-    assert len(text_of(browser, '.d2l-live [role=status]')) == len(FIGURES)
+    assert len(text_of(browser, '.live-figure [role=status]')) == len(FIGURES)
     assert not browser.run('/NaN|undefined|Infinity/.test(document.body.innerHTML)')
 
 
@@ -441,39 +445,39 @@ def test_a_preset_sets_its_inputs(browser):
     assert [float(v) for v in values] == pytest.approx([0.12907, 0.0045007, 1], rel=0.01)
 
 
-def test_without_a_script_there_is_the_table(chromium, page, found):
+def test_without_a_script_there_is_the_table(chromium, page, runs):
     chromium.send('Emulation.setScriptExecutionDisabled', value=True)
     try:
         chromium.open(page)
-        assert chromium.run('document.querySelectorAll(".d2l-live form").length') == 0
+        assert chromium.run('document.querySelectorAll(".live-figure form").length') == 0
         for name, figure in FIGURES.items():
-            start = live.start(figure, found).figure
+            start = live_figures.start(figure, runs.found).figure
             seen = chromium.run(f'document.querySelector("#live-{name}").innerText')
-            assert all(c in seen for row in live.table(start)[1] for c in row)
+            assert all(c in seen for row in live_figures.table(start)[1] for c in row)
             assert all(i.label in seen for i in figure.inputs), name
     finally:
         chromium.send('Emulation.setScriptExecutionDisabled', value=False)
 
 
-def test_a_figure_that_breaks_leaves_its_table(chromium, tmp_path, found):
-    path = document(tmp_path / 'page.html', found)
+def test_a_figure_that_breaks_leaves_its_table(chromium, tmp_path, runs):
+    path = document(tmp_path / 'page.html', runs)
     path.write_text(path.read_text().replace('const part = ', 'const part = nowhere + '))
     chromium.open(path)
     assert chromium.run('document.querySelectorAll("#live-overlap form").length') == 0
-    assert chromium.run('document.querySelector("#live-overlap .d2l-live-table").offsetHeight > 50')
-    assert chromium.run('document.querySelectorAll(".d2l-live form").length') == len(FIGURES) - 1
+    assert chromium.run('document.querySelector("#live-overlap .live-figure-table").offsetHeight > 50')
+    assert chromium.run('document.querySelectorAll(".live-figure form").length') == len(FIGURES) - 1
     assert len(chromium.errors) == 1
     chromium.errors.clear()
 
 
 def test_what_was_not_measured_says_so(chromium, tmp_path):
-    chromium.open(document(tmp_path / 'page.html', live.Measurements({})))
-    notes = text_of(chromium, '.d2l-live-note')
+    chromium.open(document(tmp_path / 'page.html', live.measured({})))
+    notes = text_of(chromium, '.live-figure-note')
     assert all(n.startswith('It starts from an example.') for n in notes) and len(notes) == len(FIGURES)
     assert notes[list(FIGURES).index('roofline')].endswith(
         'Not measured: Memory; Arithmetic; small layers; addition; matmul.')
-    assert not [t for t in text_of(chromium, '.d2l-live button') if '≈' in t]
-    assert chromium.run('document.querySelectorAll(".d2l-live-how, .d2l-live svg .point").length') == 0
+    assert not [t for t in text_of(chromium, '.live-figure button') if '≈' in t]
+    assert chromium.run('document.querySelectorAll(".live-figure-how, .live-figure svg .point").length') == 0
     start = {i.name: i.start for i in FIGURES['roofline'].inputs}
     peak = chromium.run('document.getElementById("live-roofline-peak").nextSibling.value')
     assert float(peak) == start['peak']
@@ -489,9 +493,9 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(chromium, page, theme):
         chromium.run(f'document.documentElement.dataset.theme = "{theme}"')
         assert chromium.run('document.documentElement.scrollWidth') <= 360
         assert chromium.run('''[...document.querySelectorAll(
-            '.d2l-live > :not(details), .d2l-live form *')].every(
+            '.live-figure > :not(details), .live-figure form *')].every(
             (e) => e.closest('svg') || e.getBoundingClientRect().right <= 360)''')
-        cut = chromium.run('''[...document.querySelectorAll('.d2l-live-see > svg text')].filter((t) => {
+        cut = chromium.run('''[...document.querySelectorAll('.live-figure-see > svg text')].filter((t) => {
             const a = t.getBoundingClientRect(), b = t.ownerSVGElement.getBoundingClientRect();
             return a.left < b.left - 1 || a.right > b.right + 1 || a.bottom > b.bottom + 1; })
             .map((t) => t.textContent)''')
@@ -504,7 +508,7 @@ def test_models_are_shown_as_they_are(browser):
     for name, figure in FIGURES.items():
         shown = text_of(browser, f'#live-{name} pre')[0].replace('\n', '\n ')
         lines = ast.parse(f'def f():\n {shown}').body[0].body
-        assert [ast.dump(n) for n in lines] == [ast.dump(n) for n in live.tree(figure.model).body]
+        assert [ast.dump(n) for n in lines] == [ast.dump(n) for n in translate.tree(figure.model).body]
 
 
 @pytest.mark.parametrize('slots', [1, 2, 8, 64])
@@ -513,7 +517,7 @@ def test_waiting_is_erlangs(slots, load):
     a = load * slots
     head = sum(a ** k / math.factorial(k) for k in range(slots))
     last = a ** slots / math.factorial(slots) / (1 - load)
-    assert live.erlang_c(slots, load) == pytest.approx(last / (head + last))
+    assert live_figures.erlang_c(slots, load) == pytest.approx(last / (head + last))
     found = FIGURES['queue'].model(load=load, slots=slots, tokens=1, step=1, more=0, spread=1)
     assert found['mean'] == pytest.approx(last / (head + last) / (slots * (1 - load)))
 

@@ -2,9 +2,9 @@
 
 from math import ceil
 
-from tools.live import Derived, Figure, Input, Output, Printed
+from live_figures import Derived, Figure, Input, Output, Printed
 
-MX = 'asynchrony/asynchrony_mxnet'
+MX = 'chapters/asynchrony/asynchrony_mxnet'
 # Ten rounds of that page: a matmul, and a pause as long as 0.8 of it. With one wait at the end that is
 # the time of 0.8 + 10 matmuls.
 FREE = Printed(MX, r'clock, one wait: +')

@@ -1,8 +1,8 @@
 """The figures of this topic that a reader can turn."""
 
-from tools.live import Derived, Figure, Input, Output, Printed
+from live_figures import Derived, Figure, Input, Output, Printed
 
-MX = 'automatic_parallelism/automatic_parallelism_mxnet'
+MX = 'chapters/automatic_parallelism/automatic_parallelism_mxnet'
 
 
 def overlap(i, pieces, compute, copy, latency):

@@ -2,9 +2,9 @@
 
 from math import ceil
 
-from tools.live import Claimed, Figure, Input, Output, Point, Printed
+from live_figures import Figure, Input, Measured, Output, Point, Printed
 
-PAGE = 'hardware/hardware'
+PAGE = 'chapters/hardware/hardware'
 
 
 def row(name):
@@ -88,7 +88,7 @@ LIVE = {
         (Input('steps', 'Steps between two writes', '', 1, 1000, 1, whole=True),
          Input('own', 'A step in a line of its own', 'ns', 0.1, 100, 1.5),
          Input('factor', 'A write to a shared line takes, against that', '×', 1, 100, 3,
-               measured=Claimed('hw-line-shared'))),
+               measured=Measured('hw-line-shared'))),
         (Output('one', 'counters in one line', 's'), Output('own', 'a line for each', 's'),
          Output('ratio', 'ratio')),
         ('One write in {steps} steps: a step takes {one} in place of {own}, {ratio} to 1. '

@@ -2,11 +2,11 @@
 
 from math import ceil
 
-from tools.live import Claimed, Figure, Input, Output, Point, Printed
+from live_figures import Figure, Input, Measured, Output, Point, Printed
 
-PT, MX = 'hybridization/hybridization_pytorch', 'hybridization/hybridization_mxnet'
+PT, MX = 'chapters/hybridization/hybridization_pytorch', 'chapters/hybridization/hybridization_mxnet'
 FIRST = Printed(PT, r'first call of the chain: +')
-GAIN = Claimed('hyb-pt-chain')
+GAIN = Measured('hyb-pt-chain')
 EAGER = Printed(PT, r'calls to pay back\s+16 +')
 
 
@@ -43,9 +43,9 @@ LIVE = {
         'How wide is wide enough?', width,
         (Input('units', 'Units of a layer', '', 8, 8192, 16, whole=True),
          Input('batch', 'Examples', '', 1, 1024, 1, whole=True),
-         Input('call', 'A call of a layer', 'µs', 1, 1000, 100, measured=Claimed('hyb-mx-layer')),
+         Input('call', 'A call of a layer', 'µs', 1, 1000, 100, measured=Measured('hyb-mx-layer')),
          Input('gain', 'In a graph, the call is divided by', '', 1, 100, 5,
-               measured=Claimed('hyb-mx-deep')),
+               measured=Measured('hyb-mx-deep')),
          Input('rate', 'Arithmetic of a core', 'GFLOP/s', 1, 100_000, 20,
                measured=Printed(MX, r'this core does ')),
          Input('bandwidth', 'Memory', 'GB/s', 1, 10_000, 20,

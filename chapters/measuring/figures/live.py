@@ -1,9 +1,9 @@
 """The figures of this topic that a reader can turn."""
 
-from tools.live import Claimed, Derived, Figure, Input, Output, Point, Printed
+from live_figures import Derived, Figure, Input, Measured, Output, Point, Printed
 
-REGIMES = 'measuring/regimes_pytorch'
-RATES = {name: Claimed(f'msr-pt-{name}') for name in ('call', 'bandwidth', 'peak')}
+REGIMES = 'chapters/measuring/regimes_pytorch'
+RATES = {name: Measured(f'msr-pt-{name}') for name in ('call', 'bandwidth', 'peak')}
 # Operations and bytes of the three programs of that page.
 SMALL, ADDITION, PRODUCT = 20 * 2 * 8 * 1024, 2 ** 25, 2 * 1024 ** 3
 MOVED = 20 * 4 * (1056 + 8 * 64), 12 * 2 ** 25, 12 * 1024 ** 2
@@ -74,7 +74,7 @@ LIVE = {
     'amdahl': Figure(
         "Amdahl's law", amdahl,
         (Input('part', 'Share of the part', '%', 1, 99, 50, log=False,
-               measured=Printed('measuring/script_pytorch', r'forward +')),
+               measured=Printed('chapters/measuring/script_pytorch', r'forward +')),
          Input('factor', 'Its time is divided by', '', 1, 1000, 2)),
         (Output('gain', 'the whole is divided by'), Output('limit', 'a perfect fix'),
          Output('left', 'of the time is left', '%')),

@@ -2,7 +2,7 @@
 
 from math import floor
 
-from tools.live import Claimed, Figure, Input, Output, Printed
+from live_figures import Figure, Input, Measured, Output, Printed
 
 
 def fits(k, parameters, number, state, update, kept, largest, tensor, pieces, card):
@@ -59,7 +59,7 @@ LIVE = {
                  '7 billion parameters, nearly no batch': {
                      'k': 1, 'parameters': 6738, 'kept': 500, 'largest': 10, 'tensor': 131, 'card': 120},
                  'all of this machine': {
-                     'card': Printed('hardware/hardware', r'\nmemory +measured: ')}}),
+                     'card': Printed('chapters/hardware/hardware', r'\nmemory +measured: ')}}),
     'segments': Figure(
         'Checkpoints, few or many', segments,
         (Input('parts', 'Parts with a checkpoint', '', 1, 96, 8, log=False, whole=True),
@@ -67,7 +67,7 @@ LIVE = {
          Input('inside', 'Kept inside a block', 'MB', 0.01, 10_000, 2.626),
          Input('given', 'Input of a block', 'MB', 0.001, 1000, 0.262),
          Input('slow', 'With checkpoints a step takes', '×', 1, 3, 1.33, log=False,
-               measured=Claimed('mem-pt-checkpoint-time'))),
+               measured=Measured('mem-pt-checkpoint-time'))),
         (Output('kept', 'with checkpoints', 'B'), Output('plain', 'without', 'B'),
          Output('share', 'is kept', '%')),
         ('With {parts} parts, {kept} are kept in place of {plain}, {share}, for {slow} the time.',

@@ -1,6 +1,6 @@
 """The figures of this topic that a reader can turn."""
 
-from tools.live import Claimed, Figure, Input, Output, Printed
+from live_figures import Figure, Input, Measured, Output, Printed
 
 
 def scaling(k, parameters, work, batch, shared, speed, bandwidth, latency, messages, even, overlap):
@@ -60,7 +60,7 @@ LIVE = {
         presets={'LeNet': {'parameters': 0.12907, 'work': 0.0045007, 'messages': 1},
                  'ResNet-18': {'parameters': 11.172, 'work': 0.9116, 'messages': 3},
                  'one core of this machine': {
-                     'speed': Claimed('msr-pt-peak')},
+                     'speed': Measured('msr-pt-peak')},
                  'PCIe': {'bandwidth': 12, 'latency': 20},
                  '1 Gbit Ethernet': {'bandwidth': 0.125, 'latency': 100}}),
     'stages': Figure(
@@ -69,7 +69,7 @@ LIVE = {
          Input('k', 'Stages', '', 1, 64, 4, whole=True),
          Input('work', 'The whole step on one device', 'ms', 1, 100_000, 100),
          Input('extra', 'Overhead of a micro-batch in a stage', 'ms', 0.001, 100, 0.3,
-               measured=Printed('measuring/regimes_pytorch', r'small layers(?: +\S+ \S+){4} +'))),
+               measured=Printed('chapters/measuring/regimes_pytorch', r'small layers(?: +\S+ \S+){4} +'))),
         (Output('step', 'step', 's'), Output('speedup', 'speed-up'), Output('busy', 'busy', '%')),
         ('{k} stages and {pieces} micro-batches: each stage is busy for {busy} of the time, '
          'and a step takes {step}.',

@@ -2,9 +2,10 @@
 
 from math import ceil, log2
 
-from tools.live import Figure, Input, Output, Point, Printed
+from live_figures import Figure, Input, Output, Point, Printed
 
-PT, MX = 'parameter_servers/parameter_servers_pytorch', 'parameter_servers/parameter_servers_mxnet'
+PT = 'chapters/parameter_servers/parameter_servers_pytorch'
+MX = 'chapters/parameter_servers/parameter_servers_mxnet'
 
 
 def aggregation(k, size, gpu, cpu):

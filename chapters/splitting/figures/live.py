@@ -2,7 +2,7 @@
 
 from math import ceil, floor
 
-from tools.live import Figure, Input, Output
+from live_figures import Figure, Input, Output
 
 
 def plan(tokens, n, active, layers, width, keys, length, hosts, per_host, tensor, context, stages, micro,

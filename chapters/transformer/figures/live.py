@@ -2,7 +2,7 @@
 
 from math import floor, log2
 
-from tools.live import Claimed, Figure, Input, Output, Printed, erlang_c
+from live_figures import Figure, Input, Measured, Output, Printed, erlang_c
 
 
 def served(users, parameters, number, layers, heads, width, each, context, memory, bandwidth, peak, price):
@@ -72,9 +72,9 @@ LIVE = {
                  'a GPU of 24 GB': {'memory': 24, 'bandwidth': 1000, 'peak': 150, 'price': 0.5},
                  'eight GPUs of 80 GB': {'memory': 640, 'bandwidth': 26_800, 'peak': 7900, 'price': 24},
                  'this machine': {
-                     'memory': Printed('hardware/hardware', r'\nmemory +measured: '),
-                     'bandwidth': Claimed('msr-pt-bandwidth'),
-                     'peak': Claimed('msr-pt-peak'), 'price': 0.1}}),
+                     'memory': Printed('chapters/hardware/hardware', r'\nmemory +measured: '),
+                     'bandwidth': Measured('msr-pt-bandwidth'),
+                     'peak': Measured('msr-pt-peak'), 'price': 0.1}}),
     'queue': Figure(
         'A queue before the slots', waiting,
         (Input('load', 'Load', '%', 1, 98, 75, log=False, whole=True),

@@ -1,11 +1,11 @@
 // Figures that readers can turn: sliders, curves or bars or a timeline, a sentence, a table. Plain script, no
-// library; works from file://. tools/live.py writes each figure's description and its model, a function, into the
-// page as an entry of window.d2lLive, and says there what the parts mean. What stands in the page is its table.
+// library; works from file://. render.py writes each figure's description and its model, a function, into the page as
+// an entry of window.liveFigures; describe.py says what the parts mean. What stands in the page is its table.
 (() => {
   const TIMES = [[172800, 86400, 'days'], [7200, 3600, 'h'], [1, 1, 's'], [1e-3, 1e-3, 'ms'], [1e-6, 1e-6, 'µs'], [0, 1e-9, 'ns']];
   const SIZES = [[1e12, 1e12, 'TB'], [1e9, 1e9, 'GB'], [1e6, 1e6, 'MB'], [1e3, 1e3, 'KB'], [0, 1, 'bytes']];
 
-  // Numbers as live.py shows them.
+  // Numbers as numbers.py shows them.
   function number(x, digits) {
     if (x === 0 || !Number.isFinite(x)) return x === 0 ? '0' : '∞';
     const a = Math.abs(x);
@@ -34,8 +34,8 @@
   }
   const nearest = (list, x) => list.reduce((best, y, k) => Math.abs(y - x) < Math.abs(list[best] - x) ? k : best, 0);
 
-  // The share of requests that find all slots busy: erlang_c in live.py. Models call it.
-  window.d2lErlang = (slots, load) => {
+  // The share of requests that find all slots busy: erlang_c in translate.py. Models call it.
+  window.liveFiguresErlang = (slots, load) => {
     let lost = 1;
     for (let k = 1; k <= slots; k += 1) lost = load * slots * lost / (k + load * slots * lost);
     return lost / (1 - load * (1 - lost));
@@ -188,11 +188,11 @@
 
   function build(fig) {
     const box = document.getElementById(`live-${fig.name}`), values = {}, fields = {};
-    const form = make('form', { 'aria-label': fig.title }), grid = make('div', { class: 'd2l-live-inputs' });
+    const form = make('form', { 'aria-label': fig.title }), grid = make('div', { class: 'live-figure-inputs' });
     for (const i of fig.inputs) {
       values[i.name] = i.start * i.factor;
       const id = `live-${fig.name}-${i.name}`, label = make('label', { for: id }, i.label);
-      if (i.measured) label.append(' ', make('span', { class: 'd2l-live-how' }, '≈ measured'));
+      if (i.measured) label.append(' ', make('span', { class: 'live-figure-how' }, '≈ measured'));
       if (i.choices.length) {
         const select = make('select', { id });
         for (const [text, n] of i.choices) select.append(make('option', { value: n }, text));
@@ -216,9 +216,9 @@
         exact.removeAttribute('aria-invalid');
         slider.setAttribute('aria-valuetext', withUnit(exact.value, i));
       } };
-      grid.append(make('div', {}, label, make('div', { class: 'd2l-live-row' }, slider, exact, make('span', {}, i.unit))));
+      grid.append(make('div', {}, label, make('div', { class: 'live-figure-row' }, slider, exact, make('span', {}, i.unit))));
     }
-    const presets = make('div', { class: 'd2l-live-presets' });
+    const presets = make('div', { class: 'live-figure-presets' });
     for (const [text, some] of Object.entries(fig.presets)) {
       const button = make('button', { type: 'button' }, text);
       button.addEventListener('click', () => fig.inputs.forEach((i) => { if (i.name in some) set(i, some[i.name]); }));
@@ -228,7 +228,7 @@
     reset.addEventListener('click', () => fig.inputs.forEach((i) => set(i, i.start)));
     presets.append(reset);
     const said = make('p', { role: 'status' }), svg = make('svg', { role: 'img' }), body = box.querySelector('tbody');
-    const legend = make('ul', { class: 'd2l-live-legend' });
+    const legend = make('ul', { class: 'live-figure-legend' });
     if (fig.over && (fig.drawn.length > 1 || fig.ideal)) fig.drawn.forEach((name, k) => legend.append(make('li', { class: `c${k}` },
       make('svg', { viewBox: '0 0 26 6', 'aria-hidden': 'true' }, make('path', { d: 'M0 3L26 3', class: `c${k}` })),
       fig.outputs.find((o) => o.name === name).label)));
@@ -245,23 +245,23 @@
       body.replaceChildren(...rows(fig, values).map(([first, ...rest]) => make('tr', {}, make('th', { scope: 'row' }, first),
         ...rest.map((c) => make('td', {}, c)))));
     }
-    const table = box.querySelector('.d2l-live-table'), note = box.querySelector('.d2l-live-note');
+    const table = box.querySelector('.live-figure-table'), note = box.querySelector('.live-figure-note');
     table.setAttribute('tabindex', 0);
     table.setAttribute('role', 'group');
     table.setAttribute('aria-label', 'All values');
-    form.append(make('div', { class: 'd2l-live-turn' }, grid, presets), make('div', { class: 'd2l-live-see' }, svg, legend, said));
+    form.append(make('div', { class: 'live-figure-turn' }, grid, presets), make('div', { class: 'live-figure-see' }, svg, legend, said));
     form.addEventListener('submit', (e) => e.preventDefault());
     for (const i of fig.inputs) fields[i.name].put(i.start);
     update();
-    box.querySelector('.d2l-live-used').remove();
-    box.querySelector('.d2l-live-title').after(form);
-    note.before(make('details', {}, make('summary', {}, 'As a table'), table),
-      make('details', {}, make('summary', {}, 'The formulas'), make('pre', {}, fig.code),
-        make('p', {}, 'In a notebook: ', make('code', {}, `from tools.live import turn; turn('${fig.name}')`))));
+    box.querySelector('.live-figure-used').remove();
+    box.querySelector('.live-figure-title').after(form);
+    const formulas = make('details', {}, make('summary', {}, 'The formulas'), make('pre', {}, fig.code));
+    if (fig.call) formulas.append(make('p', {}, 'In a notebook: ', make('code', {}, fig.call)));
+    note.before(make('details', {}, make('summary', {}, 'As a table'), table), formulas);
   }
 
   // A figure that fails leaves its table, which the page has without any script.
-  const start = () => (window.d2lLive || []).forEach((fig) => { try { build(fig); } catch (e) { console.error(e); } });
-  window.d2lLiveTwin = { run, show };        // for the test that compares them with Python
+  const start = () => (window.liveFigures || []).forEach((fig) => { try { build(fig); } catch (e) { console.error(e); } });
+  window.liveFiguresTwin = { run, show };        // for the test that compares them with Python
   if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', start); else start();
 })();

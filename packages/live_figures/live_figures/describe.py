@@ -1,0 +1,129 @@
+"""What a figure consists of: its model, its inputs and outputs, and where its measured numbers are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+UNITS = {'ns': 1e-9, 'µs': 1e-6, 'ms': 1e-3, 's': 1, 'KB': 1e3, 'MB': 1e6, 'GB': 1e9,
+         'KiB': 2 ** 10, 'MiB': 2 ** 20, 'GiB': 2 ** 30, 'GB/s': 1e9, 'Mbit/s': 1e6 / 8, 'GFLOP': 1e9,
+         'GFLOP/s': 1e9, 'TFLOP/s': 1e12, 'million': 1e6, '%': 0.01}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured number, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A measured number that has no name: it stands in a text that a program has printed.
+
+    Args:
+        page: the name of the text.
+        text: a regular expression, up to the number; after it come number and unit.
+    """
+
+    page: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A number that follows from measured ones."""
+
+    function: Callable[..., float]
+    sources: tuple[Measured | Printed, ...]
+
+
+Source = Measured | Printed | Derived
+
+
+@dataclass(frozen=True)
+class Input:
+    """A slider, or with ``choices`` a list of (text, number).
+
+    Args:
+        unit: of ``low``, ``high`` and ``start``; the model gets units without prefixes.
+        log: equal factors are equal ways of the slider.
+        whole: no fractions.
+        measured: where the start is found; ``start`` serves where it is not there.
+    """
+
+    name: str
+    label: str
+    unit: str = ''
+    low: float = 0
+    high: float = 1
+    start: float = 0
+    log: bool = True
+    whole: bool = False
+    choices: tuple[tuple[str, float], ...] = ()
+    measured: Source | None = None
+
+    @property
+    def factor(self) -> float:
+        """One ``unit`` in the unit without a prefix."""
+        return UNITS.get(self.unit, 1)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the model returns as ``name``. Seconds (``s``) and bytes (``B``) get a fitting prefix."""
+
+    name: str
+    label: str
+    unit: str = ''
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measured point beside the curves, at ``x`` in the unit of the axis."""
+
+    label: str
+    x: float
+    measured: Source
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: curves if ``over`` names an input, a timeline if there are ``lanes``, else bars.
+
+    Args:
+        model: from the inputs to a dictionary of outputs; with lanes, also from the round ``i``.
+        say: sentences below the figure; ``{name}`` is a value. A dictionary says
+            ``text`` if ``when`` is true, else ``none``; or it looks along the curve where ``max`` is
+            largest, ``min`` least, or ``last`` not negative for the last time, and says ``end``
+            where that is the end of the range, ``one`` at its start, ``none`` where it is nowhere.
+        rows: values of ``over`` in the table.
+        drawn: names of the outputs that are drawn; all if none is named.
+        ideal: a diagonal beside the curve.
+        lanes: lane, output of the start, output of the end; for rounds 0 … ``count`` - 1.
+        presets: values of inputs, by the text of a button; one that was not measured has no button.
+    """
+
+    title: str
+    model: Callable[..., dict[str, Any]]
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    say: tuple[str | dict[str, str], ...]
+    over: str = ''
+    rows: tuple[float, ...] = ()
+    drawn: tuple[str, ...] = ()
+    log_y: bool = False
+    ideal: bool = False
+    lanes: tuple[tuple[str, str, str], ...] = ()
+    count: str = ''
+    points: tuple[Point, ...] = ()
+    presets: dict[str, dict[str, float | Source]] = field(default_factory=dict)
+
+    def starts(self) -> dict[str, float]:
+        """The inputs as the figure starts, without prefixes."""
+        return {i.name: i.start * i.factor for i in self.inputs}
+
+    def run(self, values: dict[str, float]) -> dict[str, Any]:
+        """Inputs and outputs by name; with lanes, of the last round unless ``i`` names another."""
+        if self.count:
+            values = {'i': values[self.count] - 1, **values}
+        return {**values, **self.model(**values)}
