@@ -44,7 +44,7 @@ class Runs:
 
 
 def measured(shown: dict[str, nbformat.NotebookNode], stored: Iterable[str] = ()) -> Runs:
-    """The numbers from which figures may start.
+    """The numbers from which figures may start: results by id, a variant of a comparison as ``ID.VARIANT``.
 
     Args:
         shown: the notebooks with their outputs, by page name.
@@ -59,6 +59,8 @@ def measured(shown: dict[str, nbformat.NotebookNode], stored: Iterable[str] = ()
             if claim.value is not None:
                 prefix = 1 if claim.unit == '%' else UNITS.get(claim.unit, 1)      # a share is stored as such
                 numbers[claim.id] = Number(claim.value * prefix, page)
+            for variant, seconds in claim.parts.items():        # of a comparison
+                numbers[f'{claim.id}.{variant}'] = Number(seconds, page)
     return Runs(Measurements(numbers, texts), machines, frozenset(stored))
 
 

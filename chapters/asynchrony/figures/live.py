@@ -2,12 +2,12 @@
 
 from math import ceil
 
-from live_figures import Derived, Figure, Input, Output, Printed
+from live_figures import Derived, Figure, Input, Measured, Output, Printed
 
 MX = 'chapters/asynchrony/asynchrony_mxnet'
-# Ten rounds of that page: a matmul, and a pause as long as 0.8 of it. With one wait at the end that is
-# the time of 0.8 + 10 matmuls.
-FREE = Printed(MX, r'clock, one wait: +')
+# Ten rounds of that page: a pause, and a matmul that takes as long. With one wait at the end that is the
+# time of the first pause and of ten matmuls.
+ONE = Derived(lambda seconds: seconds / 11, (Measured('asy-mx-barrier.one_wait_at_the_end'),))
 
 
 def pipeline(i, n, t1, t2, t3):
@@ -37,10 +37,8 @@ def workers(loaders, load, step, batches):
 LIVE = {
     'pipeline': Figure(
         'A wait in each round, or one at the end', pipeline,
-        (Input('t1', 't1: issue an operation (a pause)', 'ms', 0.001, 100, 0.8, measured=Derived(
-            lambda seconds: 0.8 * seconds / 10.8, (FREE,))),
-         Input('t2', 't2: compute it', 'ms', 0.001, 100, 1, measured=Derived(
-             lambda seconds: seconds / 10.8, (FREE,))),
+        (Input('t1', 't1: issue an operation (a pause)', 'ms', 0.001, 100, 1, measured=ONE),
+         Input('t2', 't2: compute it', 'ms', 0.001, 100, 1, measured=ONE),
          Input('t3', 't3: bring the result back', 'ms', 0.0001, 100, 0.003,
                measured=Printed(MX, r'the difference, t3: +')),
          Input('n', 'Rounds', '', 1, 40, 10, log=False, whole=True)),

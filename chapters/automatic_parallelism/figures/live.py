@@ -1,6 +1,6 @@
 """The figures of this topic that a reader can turn."""
 
-from live_figures import Derived, Figure, Input, Output, Printed
+from live_figures import Derived, Figure, Input, Measured, Output, Printed
 
 MX = 'chapters/automatic_parallelism/automatic_parallelism_mxnet'
 
@@ -47,7 +47,7 @@ LIVE = {
          Input('operations', 'Operations', '', 1, 1000, 10, whole=True),
          Input('path', 'of which on the longest path', '', 1, 1000, 6, whole=True),
          Input('one', 'An operation takes', 'ms', 0.001, 1000, 10, measured=Derived(
-             lambda ten: ten / 10, (Printed(MX, r'device 0 alone: +'),)))),
+             lambda twenty: twenty / 20, (Measured('par-mx-two.in_turn'),)))),
         (Output('best', 'at best', 's'), Output('worst', 'at most, if nobody idles without need', 's'),
          Output('gain', 'speed-up at best')),
         ('On {k} devices it takes {best} at best, a speed-up of {gain}. Here {what} is the limit; '

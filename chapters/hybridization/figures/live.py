@@ -7,7 +7,7 @@ from live_figures import Figure, Input, Measured, Output, Point, Printed
 PT, MX = 'chapters/hybridization/hybridization_pytorch', 'chapters/hybridization/hybridization_mxnet'
 FIRST = Printed(PT, r'first call of the chain: +')
 GAIN = Measured('hyb-pt-chain')
-EAGER = Printed(PT, r'calls to pay back\s+16 +')
+EAGER = Measured('hyb-pt-chain.eager')
 
 
 def break_even(calls, first, eager, gain):

@@ -1,8 +1,7 @@
 """The figures of this topic that a reader can turn."""
 
-from live_figures import Derived, Figure, Input, Measured, Output, Point, Printed
+from live_figures import Derived, Figure, Input, Measured, Output, Point
 
-REGIMES = 'chapters/measuring/regimes_pytorch'
 RATES = {name: Measured(f'msr-pt-{name}') for name in ('call', 'bandwidth', 'peak')}
 # Operations and bytes of the three programs of that page.
 SMALL, ADDITION, PRODUCT = 20 * 2 * 8 * 1024, 2 ** 25, 2 * 1024 ** 3
@@ -35,10 +34,9 @@ def amdahl(part, factor):
     return {'gain': gain, 'limit': 1 / (1 - part), 'left': 1 / gain}
 
 
-def reached(operations, row):
-    """Operations per second: from the time at the end of a row of that page's table."""
-    time = Printed(REGIMES, rf'{row}(?: +\S+ \S+){{4}} +')
-    return Derived(lambda seconds: operations / seconds, (time,))
+def reached(operations, variant):
+    """Operations per second, from the time of a program that a comparison has measured."""
+    return Derived(lambda seconds: operations / seconds, (Measured(variant),))
 
 
 LIVE = {
@@ -68,13 +66,13 @@ LIVE = {
         ('At {intensity} operations per byte, {what} sets the limit: {rate}, {share} of the peak. '
          'The ridge is at {ridge}.',),
         over='intensity', rows=(0.01, 0.1, 1, 10, 100, 1000), drawn=('rate',), log_y=True,
-        points=(Point('small layers', SMALL / MOVED[0], reached(SMALL, 'small layers')),
-                Point('addition', ADDITION / MOVED[1], reached(ADDITION, 'addition')),
-                Point('matmul', PRODUCT / MOVED[2], reached(PRODUCT, 'matmul')))),
+        points=(Point('small layers', SMALL / MOVED[0], reached(SMALL, 'msr-pt-gap-layers.small_layers')),
+                Point('addition', ADDITION / MOVED[1], reached(ADDITION, 'msr-pt-addition-cores.one_core')),
+                Point('matmul', PRODUCT / MOVED[2], reached(PRODUCT, 'msr-pt-matmul-cores.one_core')))),
     'amdahl': Figure(
         "Amdahl's law", amdahl,
         (Input('part', 'Share of the part', '%', 1, 99, 50, log=False,
-               measured=Printed('chapters/measuring/script_pytorch', r'forward +')),
+               measured=Derived(lambda rest: 1 - rest, (Measured('msr-pt-bound-layout'),))),
          Input('factor', 'Its time is divided by', '', 1, 1000, 2)),
         (Output('gain', 'the whole is divided by'), Output('limit', 'a perfect fix'),
          Output('left', 'of the time is left', '%')),

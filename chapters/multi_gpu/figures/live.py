@@ -1,6 +1,6 @@
 """The figures of this topic that a reader can turn."""
 
-from live_figures import Figure, Input, Measured, Output, Printed
+from live_figures import Figure, Input, Measured, Output
 
 
 def scaling(k, parameters, work, batch, shared, speed, bandwidth, latency, messages, even, overlap):
@@ -69,7 +69,7 @@ LIVE = {
          Input('k', 'Stages', '', 1, 64, 4, whole=True),
          Input('work', 'The whole step on one device', 'ms', 1, 100_000, 100),
          Input('extra', 'Overhead of a micro-batch in a stage', 'ms', 0.001, 100, 0.3,
-               measured=Printed('chapters/measuring/regimes_pytorch', r'small layers(?: +\S+ \S+){4} +'))),
+               measured=Measured('msr-pt-gap-layers.small_layers'))),
         (Output('step', 'step', 's'), Output('speedup', 'speed-up'), Output('busy', 'busy', '%')),
         ('{k} stages and {pieces} micro-batches: each stage is busy for {busy} of the time, '
          'and a step takes {step}.',
