@@ -63,13 +63,15 @@ def with_tables(page: str, tables: dict[str, Callable[[str], str]]) -> str:
 def main(topics: list[str]) -> None:
     """Draw the figures of topics, and put their tables into their pages."""
     for topic in topics or sorted(p.parts[-3] for p in CHAPTERS.glob('*/figures/draw.py')):
-        script, page = load(topic), CHAPTERS / topic / 'index.md'
+        script = load(topic)
         print(*(f'{topic}/figures/{name}.svg' for name in
                 draw_svg(script.FIGURES, CHAPTERS / topic / 'figures')), sep='\n')
-        old = page.read_text()
-        new = with_tables(old, getattr(script, 'TABLES', {}))
-        if new != old:
-            page.write_text(new)
+        if hasattr(script, 'TABLES'):
+            page = CHAPTERS / topic / 'index.md'
+            old = page.read_text()
+            new = with_tables(old, script.TABLES)
+            if new != old:
+                page.write_text(new)
 
 
 if __name__ == '__main__':

@@ -74,7 +74,7 @@ def by_kind(entries: list[Entry]) -> str:
     return (f'Of the {sum(counts.values())} tested statements, {counts["ratio"]} compare two times and '
             f'{counts["estimate"]} rest on another repeated measurement, each with an interval; '
             f'{counts["count"]} are counts and {counts["fact"]} facts, which need none. '
-            '[How results are tested](../start/verdicts.md) says how often a result is wrong.')
+            '[The methods](methods.md) say how a result is measured, and how often it is wrong.')
 
 
 def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:

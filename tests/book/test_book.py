@@ -119,7 +119,7 @@ def test_the_ledger_is_a_table_of_claims_and_machines(html):
     assert [r[1] for r in rows] == ['|'.join(c['needs']) for c in claims]
     for led in stored:
         assert led.machine['processor'] in unescape(page)
-    assert 'says how often a result is wrong' in page and 'holds on ' in page
+    assert 'how often it is wrong' in page and 'holds on ' in page
 
 
 def test_what_was_refuted_is_listed(html):
