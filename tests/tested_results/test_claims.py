@@ -192,8 +192,9 @@ def test_a_condition_is_never_asked_because_a_claim_did_not_hold(weather, truth)
 def test_a_window_without_the_condition_does_not_count(weather, bound):
     weather[1][:] = ['', 'rain', 'rain']
     c = estimate('a-b', lambda: time.sleep(0.001) or 3.0, needs='weather', **bound)
-    assert (c.verdict, c.set_aside, c.windows) == ('holds' if bound else 'measured', 2, 10)
-    assert c.evidence == f'{c.values} measurements, 2 of 12 windows set aside'
+    # a figure that is always the same and has no bound is enough at the first look
+    assert (c.verdict, c.set_aside, c.windows) == (('holds', 2, 10) if bound else ('measured', 2, 5))
+    assert c.evidence == f'{c.values} measurements, 2 of {c.windows + 2} windows set aside'
     weather[1][:] = ['rain'] * 10 ** 6
     c = estimate('a-c', lambda: time.sleep(0.001) or 3.0, needs='weather', **bound)
     assert (c.verdict, c.lacked, c.transient) == ('not testable here', 'weather', True)
@@ -247,7 +248,7 @@ def test_what_is_handed_on_to_the_measurement(monkeypatch):
 def test_a_comparison_end_to_end():
     c = compare('a-b', ten=lambda: sum(range(3000)) and 10, one=lambda: sum(range(300)) and 1,
                 work=(10, 1), above=2, clock='thread')
-    assert c.verdict == 'holds' and c.windows in (10, 20) and c.values >= c.windows
+    assert c.verdict == 'holds' and c.windows in (5, 10, 20) and c.values >= c.windows
     assert c.parts['ten'] > 2 * c.parts['one'] > 0 and c.seconds > 0
     with pytest.raises(timing.VariantError, match="'one' did 0 and not 1"):
         compare('a-c', ten=lambda: 10, one=lambda: 0, work=(10, 1))
