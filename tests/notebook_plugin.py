@@ -20,7 +20,7 @@ import pytest
 
 from tested_results import machine
 from tested_results.claims import METADATA_KEY, Claim
-from tools import ledger, notebooks
+from tools import ledger, runs, source
 
 # Seconds of all windows, and to wait for a condition; the number of windows.
 HERE = {'D2L_SPAN': '1', 'D2L_BUDGET': '3', 'D2L_WINDOWS': '7'}
@@ -41,9 +41,9 @@ def pytest_addoption(parser):
 
 def pytest_ignore_collect(collection_path, config):
     if collection_path.suffix == '.ipynb':
-        reason = notebooks.missing(notebooks.framework(collection_path))
+        reason = source.missing(source.framework(collection_path))
         if reason:
-            left_out[str(collection_path.relative_to(notebooks.ROOT))] = reason
+            left_out[str(collection_path.relative_to(source.ROOT))] = reason
             return True
     return None
 
@@ -61,7 +61,7 @@ class KernelDied(Exception):
 
 
 def pytest_configure():
-    nbval.plugin.coalesce_streams = notebooks.joined        # nbval's joins across what was shown between
+    nbval.plugin.coalesce_streams = runs.joined        # nbval's joins across what was shown between
 
 
 def pytest_collectstart(collector):
@@ -108,7 +108,7 @@ def order(outputs: list) -> list[str]:
 def pytest_runtest_call(item):
     done = yield
     if hasattr(item, 'cell_num') and item.options['check'] and item.cell.execution_count is not None:
-        here, stored = order(item.test_outputs), order(notebooks.joined(item.cell.outputs))
+        here, stored = order(item.test_outputs), order(runs.joined(item.cell.outputs))
         if here != stored:
             item.raise_cell_error(f'Cell outputs come in another order: {", ".join(here)}; '
                                   f'stored are {", ".join(stored)}')
@@ -140,10 +140,10 @@ def again(ids: list[str], reference: dict[str, Path]) -> dict[str, list[str]]:
     for path in dict.fromkeys(reference[id] for id in ids):
         os.environ.update(HERE)
         try:
-            for c in ledger.claims_of(notebooks.execute(path, 'once more: ')):
+            for c in ledger.claims_of(runs.execute(path, 'once more: ')):
                 if c.id in found:
                     found[c.id].append(c.verdict)
-        except notebooks.CellFailed:
+        except runs.CellFailed:
             pass                        # red already: a cell that fails is a test that fails
         finally:
             for name in HERE:
@@ -153,7 +153,7 @@ def again(ids: list[str], reference: dict[str, Path]) -> dict[str, list[str]]:
 
 def absent(left: dict[str, str]) -> list[str]:
     """Why this is no whole run: notebooks left out on a system for which their framework has a wheel."""
-    if notebooks.should_have_mxnet():
+    if source.should_have_mxnet():
         return [f'{name} did not run, and could on such a system: {why}' for name, why in left.items()]
     return []
 
@@ -161,7 +161,7 @@ def absent(left: dict[str, str]) -> list[str]:
 def hand_over(file: Path) -> None:
     """Leave what this process saw to the run that judges the whole book."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    notebooks.put_whole(file, json.dumps(
+    source.put_whole(file, json.dumps(
         {'results': raw, 'ran': {str(p): whole for p, whole in ran.items()}, 'left out': left_out}))
 
 
@@ -191,7 +191,7 @@ def pytest_sessionfinish(session, exitstatus):
         config.judgement = ledger.Judgement(red=[str(e)])
     else:
         kept = [(path, c) for path, whole in ran.items() if whole
-                for c in ledger.claims_of(notebooks.read(path))]
+                for c in ledger.claims_of(source.read(path))]
         where, reference = {c.id: path for path, c in kept}, {c.id: c for _, c in kept}
         here = machine.machine()
         said = ledger.judge(claims, here, stored, reference, known, beside=beside)
@@ -200,8 +200,8 @@ def pytest_sessionfinish(session, exitstatus):
             said = ledger.judge(claims, here, stored, reference, known, twice, beside)
         if config.getoption('--whole-book'):
             said.red += absent(left_out)
-            said.red += [f'{p.relative_to(notebooks.ROOT)} did not run' for p in notebooks.notebooks()
-                         if p not in ran and str(p.relative_to(notebooks.ROOT)) not in left_out]
+            said.red += [f'{p.relative_to(source.ROOT)} did not run' for p in source.notebooks()
+                         if p not in ran and str(p.relative_to(source.ROOT)) not in left_out]
         config.judgement = said
         config.ledger = next((x for x in stored if x.kind == ledger.kind(here)), None)
     if exitstatus == 0 and config.judgement.red:

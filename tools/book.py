@@ -19,9 +19,9 @@ import filelock
 import nbformat
 
 from tested_results.claims import MEASURED, Claim
-from tools import ledger, notebooks, pages
-from tools.notebooks import FRAMEWORKS, ROOT
+from tools import ledger, pages, runs, source
 from tools.pages import BUILD
+from tools.source import FRAMEWORKS, ROOT
 
 
 def left(began: float, done: int, all: int) -> str:
@@ -65,18 +65,18 @@ def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> tup
     Returns:
         The ledger's line, and lines on what was measured here and does not hold.
     """
-    source, index = BUILD / ('src-stored' if stored else 'src'), html / 'index.html'
+    sphinx_source, index = BUILD / ('src-stored' if stored else 'src'), html / 'index.html'
     shown, old = {}, set()
     for path in paths:
-        nb, here = (nbformat.read(path, as_version=4), False) if stored else notebooks.latest(path)
+        nb, here = (nbformat.read(path, as_version=4), False) if stored else runs.latest(path)
         shown[path] = nb
         old |= set() if here else {path}
     todo = [p for p in paths if p in old and not stored and topic(p) in (topics or [topic(p)])
-            and not notebooks.missing(notebooks.framework(p))]
+            and not source.missing(source.framework(p))]
     began = time.perf_counter()
     print(f'making the pages: {len(paths) - len(old)} of {len(paths)} notebooks measured here, '
           f'{len(old)} with stored outputs', flush=True)
-    summary = pages.make(shown, old, source, html)
+    summary = pages.make(shown, old, sphinx_source, html)
     print(f'{index}  {time.perf_counter() - began:.0f} s', flush=True)
     if todo:
         print(f'Read on: {len(todo)} notebooks are measured now, and the pages of each topic are '
@@ -85,12 +85,12 @@ def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> tup
     began, failures = time.perf_counter(), {}
     for i, path in enumerate(todo):
         try:
-            shown[path] = notebooks.keep(path, f'[{i + 1}/{len(todo)}{left(began, i, len(todo))}] ')
+            shown[path] = runs.keep(path, f'[{i + 1}/{len(todo)}{left(began, i, len(todo))}] ')
             old.remove(path)
-        except notebooks.CellFailed as e:
+        except runs.CellFailed as e:
             failures[path] = str(e)
         if [topic(p) for p in todo[i:i + 2]] != [topic(path)] * 2:       # the last of its topic
-            summary = pages.make(shown, old, source, html)
+            summary = pages.make(shown, old, sphinx_source, html)
             print(f'{html / topic_index(path)}  {became(path, todo, failures)}', flush=True)
     lines = without(c for p in paths if p not in old for c in ledger.claims_of(shown[p]))
     if failures:
@@ -116,7 +116,7 @@ def topic_index(path: Path) -> Path:
 
 
 def main() -> None:
-    paths = notebooks.notebooks()
+    paths = source.notebooks()
     known = list(dict.fromkeys(map(topic, paths)))
     parser = argparse.ArgumentParser(prog='tools.book', description=__doc__.split('\n')[0])
     parser.add_argument('topic', nargs='*', help='measure these alone: ' + ', '.join(known))
@@ -133,7 +133,7 @@ def main() -> None:
     print(*lines, summary, sep='\n')
     if not args.stored:
         for name in FRAMEWORKS:
-            if reason := notebooks.missing(name):
+            if reason := source.missing(name):
                 print(f'{FRAMEWORKS[name]} pages show stored outputs: {reason}')
 
 

@@ -3,8 +3,8 @@
 import re
 from typing import NamedTuple
 
-from tools.notebooks import FRAMEWORKS, ROOT, framework, toc
-from tools.text import markdown, pages
+from tools.quotations import markdown
+from tools.source import FRAMEWORKS, ROOT, framework, pages, toc
 
 EXERCISE = re.compile(r'```\{exercise\} ([^\n]*)\n:label: ([\w-]+)\n(?:\*([^*\n]+)\.\*\n)?')
 BLOCK = re.compile(r'(?s)(```\{exercise\} [^\n]*\n:label: ([\w-]+)\n.*?\n)(```\n)')

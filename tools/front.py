@@ -167,7 +167,7 @@ COMMANDS = {
     'lab': ['-m', 'jupyterlab', '--notebook-dir', '.', '--LabApp.default_url=/lab/tree/chapters',
             "--ServerApp.extra_static_paths=['_build']"],      # the pages, under /static/html/
     'exercises': ['-m', 'tools.stubs'],
-    'refresh': ['-m', 'tools.notebooks', 'refresh'],
+    'refresh': ['-m', 'tools.refresh'],
     'ledger': ['-m', 'tools.ledger', 'write'],
     'repeat': ['-m', 'tools.ledger', 'repeat'],
     'mutants': ['-m', 'tools.mutants'],

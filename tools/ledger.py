@@ -29,8 +29,8 @@ from jsonschema.exceptions import best_match
 from tested_results import claims as claiming
 from tested_results import conditions, machine, timing
 from tested_results.claims import Claim
-from tools import notebooks, text
-from tools.notebooks import ROOT
+from tools import quotations, runs, source
+from tools.source import ROOT
 
 VERSION = 4
 FOLDER = Path(os.environ.get('D2L_LEDGERS') or ROOT / 'ledgers')
@@ -161,12 +161,12 @@ def completed(found: dict[str, Claim], machines: Iterable[Ledger]) -> dict[str, 
 
 def quotable(paths: Iterable[Path]) -> dict[str, Claim]:
     """What the text may quote of these notebooks: their stored results, :func:`completed` by the ledgers."""
-    return completed({c.id: c for p in paths for c in claims_of(notebooks.read(p))}, all_ledgers())
+    return completed({c.id: c for p in paths for c in claims_of(source.read(p))}, all_ledgers())
 
 
 def book_ids() -> list[str]:
     """The ids of all results of the book, in reading order."""
-    return [c.id for p in text.pages() for c in text.calls(p)]
+    return [c.id for p in source.pages() for c in quotations.calls(p)]
 
 
 def entry(claim: Claim, further: Iterable[dict] = ()) -> dict:
@@ -185,7 +185,7 @@ def write(found: dict[str, Claim], further: dict[str, list[dict]]) -> Path:
             'claims': {i: entry(c, further.get(i, [])) for i, c in found.items()}}
     path = FOLDER / f'{slug(m)}.json'
     path.parent.mkdir(exist_ok=True)
-    notebooks.put_whole(path, json.dumps(data, indent=1, ensure_ascii=False) + '\n')
+    source.put_whole(path, json.dumps(data, indent=1, ensure_ascii=False) + '\n')
     return path
 
 
@@ -406,10 +406,10 @@ def last_run() -> tuple[dict[str, Claim], list[str]]:
     whose notebook, helpers or machine have changed since.
     """
     found, absent = {}, []
-    for path in notebooks.notebooks():
-        if notebooks.missing(notebooks.framework(path)):
+    for path in source.notebooks():
+        if source.missing(source.framework(path)):
             continue
-        nb, here = notebooks.latest(path)
+        nb, here = runs.latest(path)
         if not here:
             absent.append(path.relative_to(ROOT).as_posix())
             continue
@@ -437,14 +437,14 @@ def repeat(n: int) -> None:
     """Run the book ``n`` times in fresh processes; a notebook's results are kept as soon as it ends."""
     RUNS.mkdir(parents=True, exist_ok=True)
     first = 1 + max((int(p.stem) for p in RUNS.glob('*.json')), default=0)
-    todo = [p for p in notebooks.notebooks() if not notebooks.missing(notebooks.framework(p))
-            and text.calls(p)]
+    todo = [p for p in source.notebooks() if not source.missing(source.framework(p))
+            and quotations.calls(p)]
     for run in range(first, first + n):
         kept: dict[str, dict] = {}
         for i, path in enumerate(todo, 1):
-            done = notebooks.execute(path, f'[run {run}, {i}/{len(todo)}] ')
+            done = runs.execute(path, f'[run {run}, {i}/{len(todo)}] ')
             kept |= {c.id: {k: c.data()[k] for k in KEPT} for c in claims_of(done)}
-            notebooks.put_whole(RUNS / f'{run:03}.json', json.dumps(kept))
+            source.put_whole(RUNS / f'{run:03}.json', json.dumps(kept))
 
 
 def main() -> int:
@@ -476,7 +476,7 @@ if __name__ == '__main__':
         sys.exit(main())
     except Refused as e:
         sys.exit(str(e))
-    except notebooks.CellFailed as e:
+    except runs.CellFailed as e:
         sys.exit(f'{e}\n\nWhat was measured before is kept in {RUNS}.')
     except KeyboardInterrupt:
         sys.exit(f'\ninterrupted: what was measured is kept in {RUNS}')

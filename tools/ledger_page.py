@@ -13,9 +13,9 @@ import nbformat
 
 from tested_results import machine, timing
 from tested_results.claims import MARKS, VERDICTS, Claim
-from tools import ledger, quoting, text
+from tools import ledger, quotations, source
 from tools.ledger import Ledger
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 HERE, REFUTED = 'chapters/reference/ledger', 'chapters/reference/refuted'        # as pages are named
 HISTORY = ('claim', 'sentence', 'machine', 'figure', 'what became of it')
@@ -29,10 +29,10 @@ class Entry:
     page: str           # path without suffix, from the root
     stored: bool
 
-    def link(self, source: str) -> str:
-        """Relative address of the claim, seen from the page ``source``."""
-        up = '../' * source.count('/')
-        return f'{"" if source == self.page else up + self.page + ".html"}#{self.claim.id}'
+    def link(self, seen_from: str) -> str:
+        """Relative address of the claim, seen from another page."""
+        up = '../' * seen_from.count('/')
+        return f'{"" if seen_from == self.page else up + self.page + ".html"}#{self.claim.id}'
 
 
 def page_name(path: Path) -> str:
@@ -83,13 +83,13 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
     Args:
         entries: of the pages; those that were measured here and fail stand first.
     """
-    pages = {c.id: page_name(c.page) for p in text.pages() for c in text.calls(p)}
+    pages = {c.id: page_name(c.page) for p in source.pages() for c in quotations.calls(p)}
     here = results(entries)
     rows = []
     for e in entries:
         if e.claim.verdict == 'fails' and not e.stored:
             sentence, figure, bound = (html.escape(x).replace('|', '\\|')
-                                       for x in (quoting.sentence(e.claim.id, here),
+                                       for x in (quotations.sentence(e.claim.id, here),
                                                  e.claim.reading or 'not so', e.claim.bound))
             rows.append(f'| <a href="{e.link(REFUTED)}">{sentence}</a> | **this machine** | this one '
                         f'| {figure} | {bound} |')
@@ -99,7 +99,7 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
             if 'fails' in data['verdicts'] and id in pages:
                 c = theirs[id]
                 sentence, bound = (html.escape(x).replace('|', '\\|')
-                                   for x in (quoting.sentence(id, theirs), c.bound))
+                                   for x in (quotations.sentence(id, theirs), c.bound))
                 verdicts, runs = data['verdicts'], data['runs']
                 rows.append(f'| <a href="../../{pages[id]}.html#{id}">{sentence}</a> '
                             f'| {led.machine["processor"]} | {verdicts.count("fails")} of '
@@ -192,8 +192,9 @@ def table(entries: list[Entry], said: dict[str, Claim], names: list[str], stored
                   if c.id in asked and c.value else '')
         body.append(
             f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(c.needs)}" '
-            f'data-verdicts="{"|".join(verdicts)}"><th scope="row"{hidden}><a href="{e.link(HERE)}">'
-            f'{html.escape(quoting.sentence(c.id, said))}</a></th><td>{c.kind}, {html.escape(c.bound)}</td>'
+            f'data-verdicts="{"|".join(verdicts)}"><th scope="row"{hidden}>'
+            f'<a href="{e.link(HERE)}">{html.escape(quotations.sentence(c.id, said))}</a></th>'
+            f'<td>{c.kind}, {html.escape(c.bound)}</td>'
             f'<td><span class="d2l-figure">{html.escape(c.reading or c.reason)}</span></td>{cells}'
             f'<td>{outcome(others or verdicts)}</td></tr>')
     return ('<div class="d2l-ledger"><table class="table"><thead><tr>' + head + '</tr></thead><tbody>\n'
@@ -213,7 +214,7 @@ def css(verdict: str) -> str:
 def title(name: str) -> str:
     """The first heading of a page."""
     path = next(p for p in (ROOT / f'{name}.ipynb', ROOT / f'{name}.md') if p.exists())
-    heads = [ln for ln in text.markdown(path).split('\n') if ln.startswith('# ')]
+    heads = [ln for ln in quotations.markdown(path).split('\n') if ln.startswith('# ')]
     return heads[0].removeprefix('# ') if heads else name
 
 
@@ -222,7 +223,7 @@ def as_json(entries: list[Entry], summary: str) -> str:
     said = results(entries)
     return json.dumps({
         'summary': summary, 'machine': machine.machine(),
-        'claims': [{**e.claim.data(), 'sentence': quoting.sentence(e.claim.id, said),
+        'claims': [{**e.claim.data(), 'sentence': quotations.sentence(e.claim.id, said),
                     'reading': e.claim.reading, 'bound': e.claim.bound, 'page': e.page,
                     'stored': e.stored} for e in entries],
     }, indent=1, ensure_ascii=False) + '\n'

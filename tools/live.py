@@ -15,8 +15,9 @@ from IPython.display import HTML
 
 import live_figures
 from live_figures import UNITS, Figure, Measurements, Number
-from tools import figures, ledger, notebooks
-from tools.notebooks import ROOT
+from tools import figures, ledger, source
+from tools.runs import latest
+from tools.source import ROOT
 
 MARK = re.compile(r'<!-- live: ([\w-]+) -->')
 
@@ -102,9 +103,9 @@ def turn(name: str) -> HTML:
     if name not in known:
         raise ValueError(f'there is no figure {name!r}; there are {", ".join(known)}')
     shown, stored = {}, []
-    for path in notebooks.notebooks():
+    for path in source.notebooks():
         page = path.relative_to(ROOT).with_suffix('').as_posix()
-        shown[page], here = notebooks.latest(path)
+        shown[page], here = latest(path)
         if not here:
             stored.append(page)
     figure = render(name, known[name], measured(shown, stored))

@@ -14,7 +14,7 @@ any exercise, or to a source, whose words a page replaces by the label of its en
 import posixpath
 import re
 
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 SOURCES = 'chapters/reference/bibliography.md'
 EXERCISE = re.compile(r'```\{exercise\} ([^\n]*)\n:label: ([\w-]+)\n')

@@ -18,9 +18,9 @@ from pathlib import Path
 import nbformat
 
 from tested_results.claims import Claim
-from tools import ledger, notebooks, text
+from tools import ledger, quotations, runs, source
 from tools.mutating import FAULTS
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 PLANTED = ROOT / 'tests' / 'mutants'
 
@@ -47,14 +47,14 @@ def with_fault(m: Mutant) -> nbformat.NotebookNode:
     Raises:
         ValueError: the text to replace does not stand in exactly one cell, or nobody makes the claim.
     """
-    nb = nbformat.NotebookNode(notebooks.read(ROOT / m.notebook))
+    nb = nbformat.NotebookNode(source.read(ROOT / m.notebook))
     nb.cells = [nbformat.NotebookNode(c) for c in nb.cells]
     code = [c for c in nb.cells if c.cell_type == 'code']
     hits = [c for c in code if m.old in c.source]
     if len(hits) != 1:
         raise ValueError(f'mutant of {m.claim}: its old text stands in {len(hits)} cells of '
                          f'{m.notebook}, and must in one')
-    calls = [c.cell for c in text.calls(ROOT / m.notebook) if c.id == m.claim]
+    calls = [c.cell for c in quotations.calls(ROOT / m.notebook) if c.id == m.claim]
     if not calls:
         raise ValueError(f'mutant of {m.claim}: {m.notebook} makes no such claim')
     hits[0].source = hits[0].source.replace(m.old, m.new)
@@ -70,14 +70,14 @@ def execute(nb: nbformat.NotebookNode, path: Path, faults: str, label: str) -> l
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, path.name)
         nbformat.write(nb, copy)
-        return ledger.claims_of(notebooks.execute(copy, label, path.parent))
+        return ledger.claims_of(runs.execute(copy, label, path.parent))
 
 
 def try_planted(m: Mutant, label: str = '') -> str:
     """The verdict on a claim with its fault planted; ``'error: …'`` if a cell raised on the way."""
     try:
         found = execute(with_fault(m), ROOT / m.notebook, f'only({m.claim!r})', f'{label}{m.claim}: ')
-    except notebooks.CellFailed as e:
+    except runs.CellFailed as e:
         return 'error: ' + str(e).split('\n')[0].split(' raised ')[-1]
     return next((c.verdict for c in found if c.id == m.claim), 'gone')
 
@@ -110,9 +110,9 @@ def main() -> int:
     parser.add_argument('--only', choices=['pairs', 'planted'])
     parser.add_argument('notebook', nargs='*', type=Path)
     args = parser.parse_args()
-    wanted = {p.resolve() for p in args.notebook} or set(notebooks.notebooks())
-    paths = [p for p in notebooks.notebooks() if p in wanted and text.calls(p)
-             and not notebooks.missing(notebooks.framework(p))]
+    wanted = {p.resolve() for p in args.notebook} or set(source.notebooks())
+    paths = [p for p in source.notebooks() if p in wanted and quotations.calls(p)
+             and not source.missing(source.framework(p))]
     found: list[tuple[str, str, str, str]] = []
     try:
         for i, path in enumerate(paths if args.only != 'planted' else [], 1):
@@ -129,7 +129,7 @@ def main() -> int:
 if __name__ == '__main__':
     try:
         sys.exit(main())
-    except (ValueError, notebooks.CellFailed) as e:
+    except (ValueError, runs.CellFailed) as e:
         sys.exit(str(e))
     except KeyboardInterrupt:
         sys.exit('\ninterrupted')

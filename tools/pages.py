@@ -24,10 +24,22 @@ import yaml
 import live_figures
 from tested_results import claims, predictions
 from tested_results.claims import Claim
-from tools import cards, exercises, figures, ledger, ledger_page, live, markup, notebooks, quoting, terms
-from tools import text as texts
+from tools import (
+    cards,
+    exercises,
+    figures,
+    ledger,
+    ledger_page,
+    live,
+    markup,
+    quotations,
+    quoting,
+    runs,
+    source,
+    terms,
+)
 from tools.ledger import Ledger
-from tools.notebooks import ROOT
+from tools.source import ROOT
 from tools.theme import draw
 
 BUILD = ROOT / '_build'
@@ -59,13 +71,13 @@ def put(path: Path, text: str) -> bool:
     """
     if path.exists() and path.read_text() == text:
         return False
-    notebooks.put_whole(path, text)
+    source.put_whole(path, text)
     return True
 
 
 def not_run_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger_page.Entry]) -> None:
     """Say below the title that a page shows stored outputs, from which machine, and why."""
-    reason = notebooks.missing(notebooks.framework(path))
+    reason = source.missing(source.framework(path))
     what, kind = ('Not re-run here', 'warning') if reason else ('Not measured here yet', 'note')
     why = f'{reason}.' if reason else '`make book` replaces them by those of your machine.'
     where = f' of {ledger_page.machines(entries)}' if entries else ''
@@ -77,7 +89,7 @@ def not_run_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger_pag
 
 def measured_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger_page.Entry]) -> None:
     """Say below the title that the numbers on a page are this machine's, and when they were measured."""
-    kept = notebooks.EXECUTED / path.relative_to(ROOT)
+    kept = runs.EXECUTED / path.relative_to(ROOT)
     if not entries or not kept.exists():
         return
     when = time.strftime('%Y-%m-%d', time.localtime(kept.stat().st_mtime))
@@ -86,7 +98,7 @@ def measured_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger_pa
                           f'machine, {when}: {escape(ledger_page.machines(entries))}.</p>\n{rest}')
 
 
-def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: dict[str, str],
+def quote(text: str, page: str, entries: dict[str, ledger_page.Entry], said: dict[str, str],
           machines: list[Ledger], asked: dict[str, str], kept: dict[str, Claim] | None = None) -> str:
     """Put the shown run's numbers into the links that quote results, with a mark and a card.
 
@@ -116,7 +128,7 @@ def quote(source: str, page: str, entries: dict[str, ledger_page.Entry], said: d
         return cards.link(words, e.claim, e.link(page), e.stored, machines, f'{up}{ledger_page.HERE}.html',
                           anchor,
                           up + asked[id] if id in asked and e.claim.value else '', number)
-    return texts.LINK.sub(replace, source)
+    return quotations.LINK.sub(replace, text)
 
 
 def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str], stored: bool,
@@ -124,8 +136,8 @@ def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str], store
     """Fold each result at its cell, and lead from it to the sentence that quotes it."""
     for out in (out for cell in nb.cells for out in cell.get('outputs', [])):
         if data := out.get('metadata', {}).get(claims.METADATA_KEY):
-            source = said.get(data['id'], page)
-            file = '' if source == page else '../' * page.count('/') + source + '.html'
+            where = said.get(data['id'], page)
+            file = '' if where == page else '../' * page.count('/') + where + '.html'
             out.data['text/html'] = cards.box(Claim.of(data), stored, machines, f'{file}#said-{data["id"]}')
 
 
@@ -133,12 +145,12 @@ def asking(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     """A code cell in two: what it does, and the questions at its end; a page hides their calls."""
     if cell.cell_type != 'code' or cell.source.startswith('%%'):
         return [cell]
-    statements = reversed(notebooks.tree(cell.source).body)
+    statements = reversed(source.tree(cell.source).body)
     tail = list(itertools.takewhile(
-        lambda s: isinstance(s, ast.Expr) and texts.claimed(s.value, ('predict',)), statements))
+        lambda s: isinstance(s, ast.Expr) and quotations.claimed(s.value, ('predict',)), statements))
     if not tail:
         return [cell]
-    ids, lines = {texts.claimed(s.value, ('predict',)) for s in tail}, cell.source.split('\n')
+    ids, lines = {quotations.claimed(s.value, ('predict',)) for s in tail}, cell.source.split('\n')
     code, asked = copy.deepcopy(cell), copy.deepcopy(cell)
     first = tail[-1].lineno - 1
     code.source, asked.source = '\n'.join(lines[:first]).rstrip(), '\n'.join(lines[first:])
@@ -195,7 +207,7 @@ def wide(figure: Path) -> bool:
 def topics() -> str:
     """A card for each topic, in reading order, with the first wide figure of its first page."""
     cards = []
-    for page in (p for p in notebooks.toc() if p.endswith('/index')):
+    for page in (p for p in source.toc() if p.endswith('/index')):
         folder, text = posixpath.dirname(page), (ROOT / f'{page}.md').read_text()
         title = text.partition('\n')[0].removeprefix('# ')
         figures = FIGURE.findall(text)
@@ -228,7 +240,7 @@ class Results:
         return quote(text, page, self.entries, self.said, self.machines, self.asked, self.kept)
 
 
-def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
+def prepare(shown: dict, old: set[Path], sphinx_source: Path) -> tuple[str, str]:
     """Write the source tree that Jupyter Book reads; returns the ledger's line and its JSON.
 
     Args:
@@ -239,7 +251,7 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
                for e in ledger_page.collect(nb, ledger_page.page_name(path), path in old)]
     # A result that this run has not made is shown as it is stored.
     stored = [e for path in shown
-              for e in ledger_page.collect(notebooks.read(path), ledger_page.page_name(path), True)]
+              for e in ledger_page.collect(source.read(path), ledger_page.page_name(path), True)]
     summary = ledger_page.line(entries, sum(e.claim.seconds for e in entries if not e.stored))
     machines = ledger.all_ledgers()
     results = Results(
@@ -249,12 +261,12 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
          for id, where in questions(nb, ledger_page.page_name(path)).items()})
     found = live.measured({ledger_page.page_name(p): nb for p, nb in shown.items()},
                               {ledger_page.page_name(p) for p in old})
-    wanted, same, rows = {source / MADE}, (source / MADE).exists(), []
+    wanted, same, rows = {sphinx_source / MADE}, (sphinx_source / MADE).exists(), []
 
     # Notebooks first: a result's own page is where its sentence stands, if it stands there.
     for path, nb in shown.items():
         rows += quote_notebook(path, nb, entries, path in old, results)
-    for path, to in sources(source):
+    for path, to in sources(sphinx_source):
         wanted.add(to)
         if path.suffix in ('.png', '.woff2'):
             changed = not to.exists() or to.read_bytes() != path.read_bytes()
@@ -274,14 +286,14 @@ def prepare(shown: dict, old: set[Path], source: Path) -> tuple[str, str]:
     for path, nb in shown.items():
         point_back(nb, ledger_page.page_name(path), results.said, path in old, results.machines)
         nb.cells = [part for cell in nb.cells for part in asking(cell)]
-        wanted.add(source / path.relative_to(ROOT))
-        same = not put(source / path.relative_to(ROOT), nbformat.writes(nb)) and same
-    for stale in source.rglob('*'):
-        if stale.is_file() and stale not in wanted and '_build' not in stale.parts[len(source.parts):]:
+        wanted.add(sphinx_source / path.relative_to(ROOT))
+        same = not put(sphinx_source / path.relative_to(ROOT), nbformat.writes(nb)) and same
+    for stale in sphinx_source.rglob('*'):
+        if stale.is_file() and stale not in wanted and '_build' not in stale.parts[len(sphinx_source.parts):]:
             stale.unlink()
             same = False
     if not same:
-        (source / MADE).unlink(missing_ok=True)
+        (sphinx_source / MADE).unlink(missing_ok=True)
     return summary, ledger_page.as_json(entries, summary)
 
 
@@ -303,7 +315,7 @@ def sources(to: Path) -> Iterator[tuple[Path, Path]]:
     """The files that Jupyter Book needs besides notebooks, and where in its tree they go."""
     theme = ROOT / 'tools' / 'theme'
     for path in (*(ROOT / n for n in ('_config.yml', '_toc.yml', 'chapters/reference/references.bib')),
-                 *(p for p in texts.pages() if p.suffix == '.md'),
+                 *(p for p in source.pages() if p.suffix == '.md'),
                  *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:])):
         yield path, to / path.relative_to(ROOT)
     for path in theme.iterdir():
@@ -373,44 +385,44 @@ def searchable(index: str, found: list[dict]) -> str:
     return head + json.dumps(data, ensure_ascii=False, separators=(',', ':')) + tail
 
 
-def jupyter_book(source: Path, *args: str) -> None:
+def jupyter_book(sphinx_source: Path, *args: str) -> None:
     """Run Jupyter Book on a source tree; a warning ends the program."""
     program = 'import tools; from jupyter_book.cli.main import main; main()'        # it has no __main__
-    done = subprocess.run([sys.executable, '-c', program, 'build', str(source), '-n', '-W',
+    done = subprocess.run([sys.executable, '-c', program, 'build', str(sphinx_source), '-n', '-W',
                            '--keep-going', '-q', *args], capture_output=True, text=True,
                           env={**os.environ, 'PYTHONPATH': str(ROOT), 'NO_COLOR': '1'})
     if done.returncode:
         sys.exit(done.stdout + done.stderr + '\nThe pages were not rebuilt: see the warnings above.')
 
 
-def make(shown: dict, old: set[Path], source: Path, html: Path) -> str:
+def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
     """Make the pages of these notebooks, if they would differ; returns the ledger's line.
 
     Warnings are errors. The old pages give way to the new ones when these are complete.
     """
-    summary, json_text = prepare(copy.deepcopy(shown), old, source)
+    summary, json_text = prepare(copy.deepcopy(shown), old, sphinx_source)
     new, gone = html.with_name(html.name + '.new'), html.with_name(html.name + '.old')
     if gone.exists() and not html.exists():         # stopped in the moment of changing places
         gone.rename(html)
-    if (source / MADE).exists() and html.exists():
+    if (sphinx_source / MADE).exists() and html.exists():
         return summary
-    built = source / '_build'
+    built = sphinx_source / '_build'
     # From the start: else Sphinx keeps pages that were half-written when it was stopped, and its search
     # knows terms and titles only of the pages that it makes anew.
     shutil.rmtree(built, ignore_errors=True)
-    jupyter_book(source)
+    jupyter_book(sphinx_source)
     for folder in (new, gone):
         shutil.rmtree(folder, ignore_errors=True)
     try:
         shutil.copytree(built / 'html', new)
         (new / 'ledger.json').write_text(json_text)
-        for page in notebooks.toc():        # where pages stood before they had folders
+        for page in source.toc():        # where pages stood before they had folders
             moved = page.startswith(('chapters/start/', 'chapters/reference/'))
             if moved and (new / f'{page}.html').exists():
                 (new / f'{posixpath.basename(page)}.html').write_text(MOVED.format(f'{page}.html'))
         index = new / 'searchindex.js'
         index.write_text(searchable(index.read_text(), json.loads(json_text)['claims']))
-        config = yaml.safe_load((source / '_config.yml').read_text())
+        config = yaml.safe_load((sphinx_source / '_config.yml').read_text())
         title, address = config['title'], config['html'].get('baseurl', '')
         if address:
             draw.social(new / '_static' / 'social.png', title)
@@ -427,5 +439,5 @@ def make(shown: dict, old: set[Path], source: Path, html: Path) -> str:
             gone.rename(html)
         for folder in (new, gone):
             shutil.rmtree(folder, ignore_errors=True)
-    (source / MADE).touch()
+    (sphinx_source / MADE).touch()
     return summary

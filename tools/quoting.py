@@ -4,17 +4,11 @@ What stands in a link's words is a number in some form. Here is how the form is 
 value is written in it: with the same unit and as many digits.
 """
 
-import contextlib
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from tested_results.claims import Claim
-from tools import text
-from tools.notebooks import put_whole, read, write
 
 DIGITS = 3              # that a measured number shows at most
 # Units by what they measure. Others are words for what is counted ("graphs") and fit themselves alone.
@@ -161,87 +155,3 @@ def rendered(words: str, claim: Claim, part: str = '') -> str:
                 f.exact or re.fullmatch(r'−?[\d,]+', number)):        # it would be read as exact
             number = f'{value:,.0f}'
     return f'{f.before}{number}{unit}{f.after}'
-
-
-# The book -----------------------------------------------------------------------------------------
-
-def problems(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> list[str]:
-    """What does not fit between the text of the book and the stored results, each with file and line.
-
-    Args:
-        results: the stored ones by id, completed by the ledgers (:func:`tools.ledger.quotable`).
-        pages: all of the book's, unless a test says otherwise.
-    """
-    pages = list(pages or text.pages())
-    calls = [c for p in pages for c in text.calls(p)]
-    links = [link for p in pages for link in text.links(p)]
-    made = Counter(c.id for c in calls)
-    found = [f'{c.where}: the result {c.id!r} is made twice: give one of them another id'
-             for c in calls if c.id and made[c.id] > 1]
-    found += [f'{c.where}: the id of a result is no literal text: write it in quotes in the call'
-              for c in calls if not c.id]
-    found += [f'{c.where}: compare takes two variants by name, such as eager=f, compiled=g, and '
-              f'here are {c.variants}: leave the others to another call'
-              for c in calls if c.name == 'compare' and c.variants != 2]
-    quoted = {link.id for link in links}
-    found += [f'{c.where}: no text quotes the result {c.id!r}: link to it, or delete it'
-              for c in calls if c.id and c.id not in quoted]
-    for link in links:
-        if link.id not in made:
-            found.append(f'{link.where}: no cell makes the result {link.id!r}; mend the link')
-        elif link.id in results:
-            c = results[link.id]
-            if c.value is None and not c.decided and form(link.words):
-                found.append(f'{link.where}: the text says "{link.words}", and no stored run and no ledger '
-                             f'has a figure for {link.id!r}: say it without a number')
-            try:
-                now = rendered(link.words, results[link.id], link.part)
-                if now != link.words:
-                    found.append(f'{link.where}: the text says "{link.words}", and the stored run '
-                                 f'"{now}": make refresh puts it in')
-            except Misfit as e:
-                found.append(f'{link.where}: {e}')
-    return found
-
-
-def update(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> list[str]:
-    """Put the figures of these results into the text of all pages; returns the names of what changed.
-
-    A link that does not fit its result stays as it is; :func:`problems` says where.
-    """
-    changed = []
-
-    def put(m: re.Match) -> str:
-        if m[2] not in results:
-            return m[0]
-        with contextlib.suppress(Misfit):
-            now = rendered(m[1], results[m[2]], m[3] or '')
-            return m[0].replace(f'[{m[1]}]', f'[{now}]', 1)
-        return m[0]
-    for path in pages or text.pages():
-        if path.suffix == '.md':
-            before = path.read_text()
-            if (after := text.LINK.sub(put, before)) != before:
-                put_whole(path, after)
-                changed.append(text.name(path))
-            continue
-        nb, any_ = read(path), False
-        new = type(nb)(nb)
-        new.cells = [type(c)(c) for c in nb.cells]
-        for cell in new.cells:
-            if cell.cell_type == 'markdown' and (after := text.LINK.sub(put, cell.source)) != cell.source:
-                cell.source, any_ = after, True
-        if any_:
-            write(path, new)
-            changed.append(text.name(path))
-    return changed
-
-
-def sentence(id: str, results: Mapping[str, Claim]) -> str:
-    """The sentence that quotes a result, without Markdown, with the numbers of these results in it."""
-    def put(m: re.Match) -> str:
-        if m[2] in results:
-            with contextlib.suppress(Misfit):
-                return m[0].replace(f'[{m[1]}]', f'[{rendered(m[1], results[m[2]], m[3] or "")}]', 1)
-        return m[0]
-    return text.plain(text.LINK.sub(put, text.sentence_of(id)))

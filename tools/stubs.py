@@ -15,7 +15,8 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from answer_checks import checking, definitions
-from tools.notebooks import FRAMEWORKS, ROOT, missing, normalise, toc, write
+from tools.runs import normalise
+from tools.source import FRAMEWORKS, ROOT, missing, toc, write
 
 BLOCK = re.compile(r'^## ([^\n]*)$|```\{exercise\} ([^\n]*)\n:label: ([\w-]+)\n(.*?)```\n', re.M | re.S)
 NAMES = {'mxnet': ('MXNet', 'Gluon'), 'pytorch': ('PyTorch',)}       # in headings

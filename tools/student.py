@@ -25,9 +25,8 @@ import bs4
 import nbformat
 import yaml
 
-from tools import markup, notebooks, pages
-from tools import text as texts
-from tools.notebooks import ROOT
+from tools import markup, pages, quotations, source
+from tools.source import ROOT
 
 COPIED = ('chapters', 'd2l_local', 'packages', 'tools', 'ledgers', 'tests/sanitize.cfg', '_config.yml',
           '_toc.yml', 'Makefile', 'pyproject.toml', 'requirements.txt',
@@ -63,7 +62,7 @@ Text and figures: Creative Commons Attribution 4.0, see [LICENSE-text](LICENSE-t
 
 def solutions() -> list[Path]:
     """The notebooks that the edition for a class leaves out."""
-    return [p for p in notebooks.notebooks() if 'solutions' in p.stem]
+    return [p for p in source.notebooks() if 'solutions' in p.stem]
 
 
 def told(sentence: str) -> bool:
@@ -114,7 +113,7 @@ def of_the_book() -> list[Path]:
 
     Pages and notebooks are those of ``_toc.yml``.
     """
-    listed = {ROOT / page for page in notebooks.toc()}
+    listed = {ROOT / page for page in source.toc()}
     found: list[Path] = []
     for path in (ROOT / name for name in COPIED):
         found += path.rglob('*') if path.is_dir() else [path]
@@ -133,7 +132,7 @@ def without_targets(makefile: str) -> str:
 
 def student(to: Path) -> None:
     """Make a copy of the book that has no solutions: notebooks that run, and pages in ``html``."""
-    claims = {c.id for p in solutions() for c in texts.calls(p)}
+    claims = {c.id for p in solutions() for c in quotations.calls(p)}
     for path in of_the_book():
         copy = to / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -196,21 +195,21 @@ def tidy(page: str, name: str, files: set[str]) -> str:
 
 def epub(to: Path) -> None:
     """Make ``book.epub``, by Sphinx, and tidied up where its extensions know pages in a browser only."""
-    source, paths = to / 'source', notebooks.notebooks()
-    pages.prepare({p: nbformat.read(p, as_version=4) for p in paths}, set(paths), source)
-    config = yaml.safe_load((source / '_config.yml').read_text())
+    copied, paths = to / 'source', source.notebooks()
+    pages.prepare({p: nbformat.read(p, as_version=4) for p in paths}, set(paths), copied)
+    config = yaml.safe_load((copied / '_config.yml').read_text())
     config['sphinx']['config'] |= {
         'project': config['title'], 'version': date.today().isoformat(), 'language': 'en',
         'epub_basename': 'book', 'epub_show_urls': 'no', 'epub_tocscope': 'includehidden',
         'html_js_files': []}
-    (source / '_config.yml').write_text(yaml.safe_dump(config))
+    (copied / '_config.yml').write_text(yaml.safe_dump(config))
     # Sphinx's EPUB takes the addresses of all pages from the first one's folder, so that one is at the top.
-    toc = yaml.safe_load((source / '_toc.yml').read_text())
+    toc = yaml.safe_load((copied / '_toc.yml').read_text())
     toc['parts'][0]['chapters'].insert(0, {'file': toc['root']})
-    (source / '_toc.yml').write_text(yaml.safe_dump(toc | {'root': 'title'}, sort_keys=False))
-    (source / 'title.md').write_text(f'# {config["title"]}\n')
-    pages.jupyter_book(source, '--builder', 'custom', '--custom-builder', 'epub')
-    with (zipfile.ZipFile(source / '_build' / 'epub' / 'book.epub') as old,
+    (copied / '_toc.yml').write_text(yaml.safe_dump(toc | {'root': 'title'}, sort_keys=False))
+    (copied / 'title.md').write_text(f'# {config["title"]}\n')
+    pages.jupyter_book(copied, '--builder', 'custom', '--custom-builder', 'epub')
+    with (zipfile.ZipFile(copied / '_build' / 'epub' / 'book.epub') as old,
           zipfile.ZipFile(to / 'book.epub', 'w', zipfile.ZIP_DEFLATED) as new):
         parts = {name: old.read(name) for name in old.namelist()}
         for name in [n for n in parts if n.endswith('.xhtml') and n != 'nav.xhtml']:
@@ -221,7 +220,7 @@ def epub(to: Path) -> None:
                     entry, entry + b' properties="mathml"')
         for name, data in parts.items():
             new.writestr(name, data, zipfile.ZIP_STORED if name == 'mimetype' else None)
-    shutil.rmtree(source)
+    shutil.rmtree(copied)
 
 
 def one_page(folder: Path) -> str:

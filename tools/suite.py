@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from tested_results import machine
-from tools import ledger, notebooks
-from tools.notebooks import ROOT
+from tools import ledger, source
+from tools.source import ROOT
 
 BESIDE = ['-n', str(machine.cores()), '--dist', 'loadfile', '--no-loadscope-reorder']      # pytest-xdist
 TWO = ['-n', str(min(2, machine.cores())), '--dist', 'loadfile']
@@ -35,8 +35,8 @@ def beside() -> list[Path]:
 
     What needs a free core is then not tested in the solutions, and no other notebook of these has it.
     """
-    return [p for p in notebooks.notebooks() if not notebooks.missing(notebooks.framework(p)) and (
-        'solutions' in p.stem or not any('cores' in need for c in ledger.claims_of(notebooks.read(p))
+    return [p for p in source.notebooks() if not source.missing(source.framework(p)) and (
+        'solutions' in p.stem or not any('cores' in need for c in ledger.claims_of(source.read(p))
                                          for need in c.needs))]
 
 

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 GLOSSARY = ROOT / 'chapters' / 'reference' / 'glossary.md'
 # What is no running text: links, code, roles, formulas, HTML, words that are set off.

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import quoting, text
-from tools.notebooks import ROOT
+from tools import quotations, quoting, source
+from tools.source import ROOT
 
 ACCEPTED = ROOT / 'tests' / 'book' / 'typed_numbers.txt'
 KINDS = {'assumption': 'we suppose it', 'definition': 'a rule or a term is defined by it',
@@ -71,19 +71,19 @@ class Typed:
 
 def find(path: Path) -> Iterator[Typed]:
     """The typed numbers of a page that neither show their arithmetic, nor are said to be given, nor cited."""
-    page = text.name(path)
-    for cell, source in text.parts(path):
+    page = source.name(path)
+    for cell, page_text in quotations.parts(path):
         where = ', '.join(filter(None, [page, cell.strip(' ,')]))
-        for block in text.blocks(source):
+        for block in quotations.blocks(page_text):
             cited = SOURCE.search(block)
-            for paragraph in text.cells(block) if block[0] == '|' else [block]:
-                for sentence in text.divided(paragraph):
+            for paragraph in quotations.cells(block) if block[0] == '|' else [block]:
+                for sentence in quotations.divided(paragraph):
                     yield from _in_sentence(page, where, sentence, bool(cited))
 
 
 def _in_sentence(page: str, where: str, sentence: str, cited: bool) -> Iterator[Typed]:
-    measured = [m[1] for m in text.LINK.finditer(sentence)]
-    rest = re.sub(r'`[^`]*`', '…', text.plain(text.LINK.sub('…', sentence)))
+    measured = [m[1] for m in quotations.LINK.finditer(sentence)]
+    rest = re.sub(r'`[^`]*`', '…', quotations.plain(quotations.LINK.sub('…', sentence)))
     given = cited or ARITHMETIC.search(rest) or GIVEN.search(rest) or rest.endswith('?')
     rest = re.sub(r'\$[^$]*\$', '…', rest)
     for m in NUMBER.finditer(rest):
@@ -122,7 +122,7 @@ def problems(paths: Iterable[Path], lines: list[tuple[str, str, str]]) -> list[s
     """What is to be mended: numbers that nothing accepts, contradictions, and lines that accept nothing."""
     found, used, pages = [], set(), set()
     for path in paths:
-        pages.add(text.name(path))
+        pages.add(source.name(path))
         for n in find(path):
             by = [line for line in lines if line[0] == n.page and n.within(line[2])]
             used.update(by)
@@ -149,7 +149,7 @@ with one of these kinds: {'; '.join(f'{k} ({v})' for k, v in KINDS.items())}."""
 
 
 def main() -> int:
-    found = problems([Path(a).resolve() for a in sys.argv[1:]] or text.pages(), accepted())
+    found = problems([Path(a).resolve() for a in sys.argv[1:]] or source.pages(), accepted())
     if found:
         print(*found, f'{len(found)} to mend.', ADVICE, sep='\n')
     return bool(found)

@@ -10,8 +10,8 @@ import filelock
 import pytest
 
 from tests.book.browser import Browser
-from tools.notebooks import ROOT
 from tools.pages import MOVED
+from tools.source import ROOT
 
 
 class Page(HTMLParser):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 PAGE = (ROOT / 'ARCHITECTURE.md').read_text()
 

@@ -1,23 +1,25 @@
 """The pages, built from the stored outputs: complete, linked, offline."""
 
+import copy
 import json
 import re
 from html import unescape
 
 import bs4
+import nbformat
 import pytest
 
 from tested_results import machine
-from tools import figures, ledger, notebooks, text
-from tools.notebooks import ROOT
+from tools import figures, ledger, quotations, source
 from tools.pages import MADE, prepare, shared
+from tools.source import ROOT
 from tools.theme import draw
 
 pytestmark = pytest.mark.slow
 
 
 def test_every_page_is_there(pages):
-    assert {f'{p}.html' for p in notebooks.toc()} <= set(pages)
+    assert {f'{p}.html' for p in source.toc()} <= set(pages)
 
 
 def test_nothing_is_loaded_from_elsewhere(html, pages):
@@ -45,15 +47,15 @@ def test_inner_links_lead_somewhere(html, pages):
 
 def test_the_text_and_the_results_are_linked_both_ways(html):
     """A link with a card where a page that quotes a result; a folded box at its cell, which leads back."""
-    for path in text.pages():
+    for path in source.pages():
         name = path.relative_to(ROOT).with_suffix('.html')
         page = bs4.BeautifulSoup((html / name).read_text(), 'html.parser').article
-        for call in text.calls(path):
+        for call in quotations.calls(path):
             box = page.find('details', class_='d2l-claim', id=call.id)
             assert box and box.summary.text.strip() and not box.has_attr('open'), call.where
             assert box.find('a', href=re.compile(f'#said-{call.id}$')), call.where
         shown = page.find_all('a', class_='d2l-said')
-        quoted = text.links(path)
+        quoted = quotations.links(path)
         # links that a page draws itself, such as its figures', come on top
         assert {ln.id for ln in quoted} <= {a['data-id'] for a in shown}, path.name
         for a in shown:
@@ -66,7 +68,7 @@ def test_questions_stand_before_the_results_that_answer_them(html, pages):
     """In the page's source, with the figure; and each has its row on the page of guesses."""
     asked, claims = 0, json.loads((html / 'ledger.json').read_text())['claims']
     figures = {c['id']: c['value'] for c in claims}
-    for path in notebooks.notebooks():
+    for path in source.notebooks():
         page = (html / path.relative_to(ROOT).with_suffix('.html')).read_text()
         for id, more in re.findall(r'<div class="d2l-predict" id="ask-([\w-]+)"(.*?)>', page):
             asked += 1
@@ -87,7 +89,7 @@ def test_an_old_address_leads_to_the_page(html, pages, name):
 
 
 def test_the_ledger_has_every_result(html, pages):
-    ids = [c.id for p in text.pages() for c in text.calls(p)]
+    ids = [c.id for p in source.pages() for c in quotations.calls(p)]
     data = json.loads((html / 'ledger.json').read_text())
     assert [c['id'] for c in data['claims']] == ids and ids
     assert data['machine']['cores'] >= 1 and data['machine']['processor']
@@ -136,10 +138,10 @@ def test_images_have_alternative_text(pages):
 
 
 def test_pages_are_made_again_only_if_something_changed(tmp_path):
-    shown = {p: notebooks.nbformat.read(p, as_version=4) for p in notebooks.notebooks()[:1]}
+    shown = {p: nbformat.read(p, as_version=4) for p in source.notebooks()[:1]}
 
     def standing():
-        prepare({p: notebooks.copy.deepcopy(nb) for p, nb in shown.items()}, set(shown), tmp_path)
+        prepare({p: copy.deepcopy(nb) for p, nb in shown.items()}, set(shown), tmp_path)
         found = (tmp_path / MADE).exists()
         (tmp_path / MADE).touch()
         return found

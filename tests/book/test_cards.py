@@ -8,7 +8,7 @@ import pytest
 
 from tested_results.claims import Claim
 from tools import cards
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 THEME = ROOT / 'tools' / 'theme'
 SCRIPT = THEME / 'card.js'

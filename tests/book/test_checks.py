@@ -13,7 +13,8 @@ from tests.book.answers import measuring
 from tests.book.answers.folded import FOLDED
 from tools import stubs
 from tools.exercises import all_exercises
-from tools.notebooks import FRAMEWORKS, ROOT, execute, missing
+from tools.runs import execute
+from tools.source import FRAMEWORKS, ROOT, missing
 
 if machine.machine()['torch']:      # here, and so in each fork of this process
     import torch

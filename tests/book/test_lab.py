@@ -11,9 +11,9 @@ import pytest
 
 from tested_results.claims import MARKS
 from tests.book.browser import Browser
-from tools import notebooks, text
+from tools import quotations, source
 from tools.front import COMMANDS
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 pytestmark = pytest.mark.slow
 HERE = "(typeof jupyterapp === 'object' ? [...jupyterapp.shell.widgets('main')][0] : null)"
@@ -66,19 +66,19 @@ def opened(lab, name):
 def test_a_notebook_runs_from_the_first_to_the_last_cell(lab, name):
     """Every result is in sight, and the sentence that speaks of it leads to it."""
     path = ROOT / 'chapters' / f'{name}.ipynb'
-    if reason := notebooks.missing(notebooks.framework(path)):
+    if reason := source.missing(source.framework(path)):
         pytest.skip(reason)
     browser = opened(lab, f'chapters/{name}.ipynb')
     browser.run('jupyterapp.commands.execute("notebook:run-all-cells")')
-    cells = [c for c in notebooks.read(path).cells if c.cell_type == 'code']
+    cells = [c for c in source.read(path).cells if c.cell_type == 'code']
     numbers = browser.run(TEXTS.format('.jp-CodeCell .jp-InputPrompt'))
     assert numbers == [f'[{k}]:' for k in range(1, len(cells) + 1)]
     assert browser.run(TEXTS.format('[data-mime-type="application/vnd.jupyter.error"]')) == []
     results = browser.run(TEXTS.format('.d2l-claim'))
-    assert len(results) == len(text.calls(path)) > 0
+    assert len(results) == len(quotations.calls(path)) > 0
     # a tested result begins with its mark, a plain measurement with its name
     assert all(r.startswith((*(f'{mark} ' for mark in MARKS.values()), f'{c.id} = '))
-               for r, c in zip(results, text.calls(path), strict=True))
+               for r, c in zip(results, quotations.calls(path), strict=True))
     links = browser.run('''[...document.querySelectorAll('.jp-Notebook .jp-MarkdownOutput a[href*="#"]')]
         .filter((a) => document.getElementById(a.hash.slice(1))?.matches('.d2l-claim')).length''')
     assert links >= len(results)

@@ -14,8 +14,8 @@ import pytest
 
 import live_figures
 from live_figures import Derived, Measured, Printed, numbers, translate
-from tools import figures, ledger_page, live, notebooks
-from tools.notebooks import ROOT
+from tools import figures, ledger_page, live, source
+from tools.source import ROOT
 
 THEME = ROOT / 'tools' / 'theme'
 TOPICS = sorted(p.parts[-3] for p in figures.CHAPTERS.glob('*/figures/live.py'))
@@ -27,7 +27,7 @@ MULTI_GPU, SERVERS = figures.load('multi_gpu'), MODULES['parameter_servers']
 @pytest.fixture(scope='module')
 def runs():
     """What the stored notebooks have measured."""
-    shown = {ledger_page.page_name(p): nbformat.read(p, as_version=4) for p in notebooks.notebooks()}
+    shown = {ledger_page.page_name(p): nbformat.read(p, as_version=4) for p in source.notebooks()}
     return live.measured(shown, shown)
 
 
@@ -522,7 +522,7 @@ def test_waiting_is_erlangs(slots, load):
     assert found['mean'] == pytest.approx(last / (head + last) / (slots * (1 - load)))
 
 
-PLANNER = notebooks.read(ROOT / 'chapters/splitting/planner.ipynb').cells
+PLANNER = source.read(ROOT / 'chapters/splitting/planner.ipynb').cells
 
 
 def planner():
@@ -645,9 +645,9 @@ def test_presets_of_the_plan_are_possible_and_those_of_its_notebook():
 def test_the_solution_chooses_among_the_plans_of_the_notebook():
     """Its lists are what the planner's page prints, to the digits shown."""
     printed = '\n'.join(o.text for c in PLANNER for o in c.get('outputs', []) if 'text' in o)
-    cells = notebooks.read(ROOT / 'chapters/splitting/splitting_solutions_pytorch.ipynb').cells
-    source = next(c.source for c in cells if c.source.startswith('def best('))
-    lists = {ast.unparse(node.targets[0]): ast.literal_eval(node.value) for node in ast.parse(source).body
+    cells = source.read(ROOT / 'chapters/splitting/splitting_solutions_pytorch.ipynb').cells
+    code = next(c.source for c in cells if c.source.startswith('def best('))
+    lists = {ast.unparse(node.targets[0]): ast.literal_eval(node.value) for node in ast.parse(code).body
              if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)}
     few, many = printed.split('16,384 tokens for each GPU')
     for name, part in (('few', few), ('many', many)):

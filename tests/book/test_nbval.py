@@ -10,8 +10,8 @@ import nbformat
 import pytest
 
 from tested_results import claims, timing
-from tools import ledger, notebooks, text
-from tools.notebooks import ROOT
+from tools import ledger, quotations, refresh, runs, source
+from tools.source import ROOT
 
 pytestmark = pytest.mark.slow        # what they run has its figures given, all but one
 
@@ -30,8 +30,8 @@ def first_timed_result():
     """A real notebook, cut off after its first result that one thing takes longer than another: of those
     that run here, the one with the fewest cells before it."""
     found = []
-    for path in notebooks.notebooks():
-        if not notebooks.framework(path) or notebooks.missing(notebooks.framework(path)):
+    for path in source.notebooks():
+        if not source.framework(path) or source.missing(source.framework(path)):
             continue
         nb = nbformat.read(path, as_version=4)
         made = ((i, c) for i, cell in enumerate(nb.cells)
@@ -90,7 +90,7 @@ def claiming(tmp_path, monkeypatch):
                        for data, metadata in (c._repr_mimebundle_() for c in made)]
             cells.append(nbformat.v4.new_code_cell(f'c = {call}', outputs=outputs))
         path = tmp_path / 'claims.ipynb'
-        nbformat.write(notebooks.normalise(nbformat.v4.new_notebook(cells=cells)), path)
+        nbformat.write(runs.normalise(nbformat.v4.new_notebook(cells=cells)), path)
         return path
     return write
 
@@ -172,8 +172,8 @@ def test_a_whole_run_has_every_notebook(claiming, tmp_path):
     """Those that did not run are named, each."""
     status, said = nbval(claiming(call(0, 0.5)), '--whole-book', D2L_LEDGERS=str(tmp_path / 'none'))
     assert status == 1
-    assert not [p for p in notebooks.notebooks() if f'RED: {p.relative_to(ROOT)} did not run' not in said
-                and not notebooks.missing(notebooks.framework(p))], said
+    assert not [p for p in source.notebooks() if f'RED: {p.relative_to(ROOT)} did not run' not in said
+                and not source.missing(source.framework(p))], said
 
 
 def test_a_whole_run_knows_what_ran_beside_it(claiming, tmp_path):
@@ -200,7 +200,7 @@ def stored(tmp_path):
     def store(*cells):
         path = tmp_path / 'page.ipynb'
         nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells]), path)
-        nbformat.write(notebooks.normalise(notebooks.execute(path)), path)
+        nbformat.write(runs.normalise(runs.execute(path)), path)
         return path
     return store
 
@@ -254,9 +254,9 @@ def test_what_is_printed_after_a_display_is_not_what_is_printed_before_it(stored
 
 def test_a_widget_leaves_its_text(stored):
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('w')])
-    both = {'text/plain': 'IntSlider(value=3)', notebooks.WIDGET: {'model_id': '1'}}
+    both = {'text/plain': 'IntSlider(value=3)', runs.WIDGET: {'model_id': '1'}}
     nb.cells[0].outputs = [nbformat.v4.new_output('display_data', both)]
-    assert notebooks.normalise(nb).cells[0].outputs[0].data == {'text/plain': 'IntSlider(value=3)'}
+    assert runs.normalise(nb).cells[0].outputs[0].data == {'text/plain': 'IntSlider(value=3)'}
 
 
 def test_a_ledger_that_is_none_is_red(claiming, tmp_path):
@@ -275,7 +275,7 @@ def test_guesses_of_whoever_runs_it_change_nothing(tmp_path):
             "predictions.predict('a-b', 'How many?', guess={})\n"
             "c = claims.count('a-b', 6.0, above=2)")
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code.format('...'))]), path)
-    nb = notebooks.execute(path)
+    nb = runs.execute(path)
     assert len(nb.cells[0].outputs) == 2
     for guess in '...', '7':
         nb.cells[0].source = code.format(guess)
@@ -319,33 +319,33 @@ SANITISED = [
 
 @pytest.mark.parametrize(('a', 'b', 'same'), SANITISED)
 def test_only_what_differs_from_run_to_run_is_masked(a, b, same):
-    sanitise = notebooks.sanitiser()
+    sanitise = refresh.sanitiser()
     assert (sanitise(a) == sanitise(b)) == same
 
 
 def test_every_pattern_is_read():
     # nbval drops a pattern whose replacement is empty, without a word
-    pairs = notebooks.get_sanitize_patterns(notebooks.SANITISE.read_text())
-    assert len(pairs) == notebooks.SANITISE.read_text().count('\nregex: ')
+    pairs = refresh.get_sanitize_patterns(refresh.SANITISE.read_text())
+    assert len(pairs) == refresh.SANITISE.read_text().count('\nregex: ')
 
 
 def test_results_are_found_in_code():
     call = re.compile(r'\b(?:d2l|claims)\.(?:compare|estimate|count|verify)\(\s*\\?[\'"\\]')
-    for path in notebooks.notebooks():
-        source = '\n'.join(c.source for c in notebooks.read(path).cells if c.cell_type == 'code')
-        assert len(text.calls(path)) == len(call.findall(source)), path
+    for path in source.notebooks():
+        code = '\n'.join(c.source for c in source.read(path).cells if c.cell_type == 'code')
+        assert len(quotations.calls(path)) == len(call.findall(code)), path
 
 
 def masked(text):
     """What is left of a text when the masks' own words and all punctuation are gone."""
     words = 'CLAIM TABLE PROGRESS JUDGED FIGURE MEASURED NAME ADDRESS PATH ROWS'.split()
-    return re.sub('|'.join(words) + r'|measured:|[^A-Za-z0-9]', '', notebooks.sanitiser()(text))
+    return re.sub('|'.join(words) + r'|measured:|[^A-Za-z0-9]', '', refresh.sanitiser()(text))
 
 
 def test_few_cells_are_masked_wholly():
     """A cell of which nothing is compared counts as ignored."""
     with_text, whole = 0, []
-    for path in notebooks.notebooks():
+    for path in source.notebooks():
         for i, cell in enumerate(nbformat.read(path, as_version=4).cells):
             outputs = [o for o in cell.get('outputs', [])
                        if not any(m.startswith('image/') for m in o.get('data', {}))]

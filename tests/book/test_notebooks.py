@@ -8,10 +8,10 @@ import pytest
 
 from tested_results import conditions, predictions
 from tested_results.claims import CLOCKED, METADATA_KEY, Claim
-from tools import ledger, notebooks, quoting, text
-from tools.notebooks import ROOT
+from tools import ledger, quotations, quoting, refresh, runs, source
+from tools.source import ROOT
 
-BOOKS = {str(p.relative_to(ROOT)): nbformat.read(p, as_version=4) for p in notebooks.notebooks()}
+BOOKS = {str(p.relative_to(ROOT)): nbformat.read(p, as_version=4) for p in source.notebooks()}
 each = pytest.mark.parametrize('name', BOOKS)
 
 
@@ -28,7 +28,7 @@ def is_solution(name):
 
 
 def test_every_page_is_in_the_table_of_contents_and_the_other_way_round():
-    pages = notebooks.toc()
+    pages = source.toc()
     assert len(pages) == len(set(pages))
     assert [p for p in pages if not list(ROOT.glob(p + '.*'))] == []
     found = {p.relative_to(ROOT).with_suffix('').as_posix() for kind in ('md', 'ipynb')
@@ -41,7 +41,7 @@ def test_stored_outputs_are_normalised(name):
     nb = BOOKS[name]
     assert [c.execution_count for c in code(name)] == list(range(1, len(code(name)) + 1))
     assert set(nb.metadata) == {'kernelspec', 'language_info'}
-    assert {k for c in nb.cells for k in c.metadata} <= notebooks.KEPT_METADATA
+    assert {k for c in nb.cells for k in c.metadata} <= runs.KEPT_METADATA
     assert [c.id for c in nb.cells] == [f'cell-{i:02d}' for i in range(len(nb.cells))]
 
 
@@ -57,7 +57,7 @@ def test_shape(name):
     """The page's title, then one cell of imports; code that fits the column of a page."""
     assert BOOKS[name].cells[0].source.startswith('# ')
     workers = [c for c in code(name) if c.source.startswith('%%worker ')]     # modules of their own
-    trees = [notebooks.tree(c.source) for c in code(name) if c not in workers]
+    trees = [source.tree(c.source) for c in code(name) if c not in workers]
     own = {c.source.split()[1] for c in workers}         # modules that a cell above has made
     with_imports = [i for i, t in enumerate(trees) if any(
         isinstance(n, ast.Import | ast.ImportFrom) and getattr(n, 'module', '') not in own
@@ -108,14 +108,14 @@ def results(name):
 @each
 def test_results_of_a_notebook_are_shown(name):
     """All of them, whatever their verdict: the stored run is not selected."""
-    assert [c.id for c in results(name)] == [c.id for c in text.calls(ROOT / name)]
+    assert [c.id for c in results(name)] == [c.id for c in quotations.calls(ROOT / name)]
 
 
 def questions(name):
     """The calls that ask for a guess, with the number of their cell."""
     return [(i, node) for i, c in enumerate(BOOKS[name].cells) if c.cell_type == 'code'
-            for node in ast.walk(notebooks.tree(c.source))
-            if text.claimed(node, ('predict',)) is not None
+            for node in ast.walk(source.tree(c.source))
+            if quotations.claimed(node, ('predict',)) is not None
             and ast.unparse(node.func) in ('d2l.predict', 'predictions.predict')]
 
 
@@ -124,7 +124,7 @@ def test_a_guess_is_asked_for_shortly_before_the_figure_that_answers(name):
     made = {c.id: (i, c) for i, cell in enumerate(BOOKS[name].cells)
             for c in (Claim.of(o.metadata[METADATA_KEY]) for o in cell.get('outputs', [])
                       if METADATA_KEY in o.get('metadata', {}))}
-    ids = [text.claimed(node, ('predict',)) for _, node in questions(name)]
+    ids = [quotations.claimed(node, ('predict',)) for _, node in questions(name)]
     assert len(ids) == len(set(ids))
     for (i, node), id in zip(questions(name), ids, strict=True):
         assert id in made, f'{id!r}: no result of this notebook'
@@ -141,18 +141,18 @@ def test_a_guess_is_asked_for_shortly_before_the_figure_that_answers(name):
 @each
 def test_what_a_page_opens_with_was_tested(name):
     """A result that the first cell quotes has come out in the stored run; GPU pages aside."""
-    first = {m[3] for m in text.LINK.finditer(BOOKS[name].cells[0].source)}
+    first = {m[3] for m in quotations.LINK.finditer(BOOKS[name].cells[0].source)}
     assert not [c.id for c in results(name) if c.id in first and c.bounded and not c.decided
                 and 'a GPU' not in c.needs]
 
 
 def quoted_too_early(nb):
     """Results with a number in a link that stands before the question to guess them."""
-    asked = {text.claimed(node, ('predict',)): i for i, cell in enumerate(nb.cells)
-             if cell.cell_type == 'code' for node in ast.walk(notebooks.tree(cell.source))
-             if text.claimed(node, ('predict',))}
+    asked = {quotations.claimed(node, ('predict',)): i for i, cell in enumerate(nb.cells)
+             if cell.cell_type == 'code' for node in ast.walk(source.tree(cell.source))
+             if quotations.claimed(node, ('predict',))}
     return [m[2] for i, cell in enumerate(nb.cells) if cell.cell_type == 'markdown'
-            for m in text.LINK.finditer(cell.source)
+            for m in quotations.LINK.finditer(cell.source)
             if i < asked.get(m[2], 0) and quoting.form(m[1])]
 
 
@@ -186,7 +186,7 @@ def test_no_time_of_another_machine_is_typed_into_a_cell(name):
 
 def test_the_text_and_the_stored_results_fit_together():
     """Every link quotes a result as the stored run or a ledger has it, and every result is quoted."""
-    assert quoting.problems(ledger.quotable(ROOT / name for name in BOOKS)) == []
+    assert quotations.problems(ledger.quotable(ROOT / name for name in BOOKS)) == []
 
 
 def test_every_condition_is_needed_by_a_result():
@@ -205,14 +205,14 @@ def test_requirements_differ_in_mxnet_alone():
 @each
 def test_a_stored_text_is_what_its_result_says(name):
     """So a result whose display changes is seen here, before a whole run is."""
-    sanitise = notebooks.sanitiser()
+    sanitise = refresh.sanitiser()
     for o in outputs(name):
         if data := o.get('metadata', {}).get(METADATA_KEY):
             assert sanitise(str(Claim.of(dict(data)))) == sanitise(o.data['text/plain'])
 
 
 def test_all_stored_outputs_come_from_one_kind_of_machine():
-    kinds = {ledger.kind(c.where): path.name for path in notebooks.notebooks()
-             for c in ledger.claims_of(notebooks.read(path))}
+    kinds = {ledger.kind(c.where): path.name for path in source.notebooks()
+             for c in ledger.claims_of(source.read(path))}
     assert len(kinds) == 1, (f'stored outputs come from {len(kinds)} kinds of machines ({kinds}): run the '
                              'whole book on one, with "make refresh ALL=1"')

@@ -13,7 +13,7 @@ import pytest
 from local_cluster import links
 from tested_results import machine
 from tools import figures
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import pytest
 from tested_results import predictions
 from tested_results.claims import Claim
 from tools import cards, ledger_page, pages
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 THEME = ROOT / 'tools' / 'theme'
 SCRIPT = THEME / 'predict.js'

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 pytestmark = pytest.mark.slow
 PAGE = '''<!DOCTYPE html><html lang="en"><head><script src="../../run.js"></script></head><body>

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from tests.book.browser import Browser
-from tools import exercises, notebooks, terms
+from tools import exercises, source, terms
 
 pytestmark = pytest.mark.slow
 
@@ -148,7 +148,7 @@ def test_formulas_are_set_and_whole_on_a_phone_without_a_script(html, browser, n
 
 
 def test_the_font_has_each_letter_of_the_formulas(html):
-    ranges = re.findall(r'U\+(\w+)(?:-(\w+))?', (notebooks.ROOT / 'tools/theme/math.txt').read_text())
+    ranges = re.findall(r'U\+(\w+)(?:-(\w+))?', (source.ROOT / 'tools/theme/math.txt').read_text())
     has = {chr(k) for first, last in ranges for k in range(int(first, 16), int(last or first, 16) + 1)}
     texts = [p.read_text() for p in html.rglob('*.html')]
     formulas = [m for text in texts for m in re.findall('(?s)<math.*?</math>', text)]
@@ -211,7 +211,7 @@ def test_the_first_screen_says_what_where_and_how(html, browser, scripts):
     for words in ('make book', 'a student', 'an engineer', 'a lecturer', 'a maintainer', 'hold', 'fail'):
         assert words in first
     assert cards == [[f'../{p.removeprefix("chapters/")}.html', True]
-                     for p in notebooks.toc() if p.endswith('/index')]
+                     for p in source.toc() if p.endswith('/index')]
 
 
 def test_the_search_finds_claims_terms_and_exercises(html, browser):

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from tested_results import machine
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools import text, typed
+from tools import source, typed
 
 
 def found(sentence, tmp_path):
@@ -12,7 +12,7 @@ def found(sentence, tmp_path):
 
 
 def test_the_book_s_typed_numbers_are_accepted_ones():
-    found = typed.problems(text.pages(), typed.accepted())
+    found = typed.problems(source.pages(), typed.accepted())
     assert not found, '\n'.join(found) + '\n`python -m tools.typed PAGE` says what to do'
 
 

@@ -22,8 +22,8 @@ import matplotlib.pyplot as plt  # noqa: E402
 from d2l_local import data, plotting  # noqa: E402
 from tested_results import machine  # noqa: E402
 from tested_results.traces import Event, busy, critical_path, overlap  # noqa: E402
-from tools import notebooks  # noqa: E402
-from tools.notebooks import ROOT  # noqa: E402
+from tools import source  # noqa: E402
+from tools.source import ROOT  # noqa: E402
 
 FREE_OF_FRAMEWORKS = ['answer_checks', 'd2l_local.data', 'd2l_local.plotting', 'local_cluster.cluster',
                       'local_cluster.ranks', 'tested_results', 'tested_results.traces']
@@ -86,8 +86,8 @@ def test_a_half_says_where_the_pages_first_use_each_helper(half):
     if machine.machine()[half] is None:
         pytest.skip(f'{half} is not installed')
     module, first = importlib.import_module(f'd2l_local.{half}'), {}
-    for path in notebooks.notebooks():
-        code = '\n'.join(c.source for c in notebooks.read(path).cells if c.cell_type == 'code')
+    for path in source.notebooks():
+        code = '\n'.join(c.source for c in source.read(path).cells if c.cell_type == 'code')
         if f'from d2l_local import {half} as d2l' in code:
             page = path.relative_to(ROOT / 'chapters').with_suffix('').as_posix()
             for name in set(re.findall(r'\bd2l\.(\w+)', code)):

@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 
 from d2l_local import data, plotting
 from tested_results import machine
-from tools import notebooks
+from tools import refresh, runs, source
 
 
 @pytest.fixture
@@ -438,12 +438,12 @@ def test_nbval_compares_neither_the_bar_nor_the_figure(ran, tmp_path):
     text, = (o for o in cells[2].outputs if o.output_type == 'stream')
     text.text = 'something else\n'
     path = tmp_path / 'bar.ipynb'
-    nbformat.write(notebooks.normalise(nbformat.v4.new_notebook(cells=cells)), path)
+    nbformat.write(runs.normalise(nbformat.v4.new_notebook(cells=cells)), path)
     done = subprocess.run(
         [sys.executable, '-m', 'pytest', '-q', '-p', 'tests.notebook_plugin',
          '-p', 'no:cacheprovider', '--nbval', '--nbval-current-env',
-         '--nbval-sanitize-with', str(notebooks.SANITISE),
-         '--rootdir', str(notebooks.ROOT), str(path)],
-        cwd=notebooks.ROOT, capture_output=True, text=True, timeout=600)
+         '--nbval-sanitize-with', str(refresh.SANITISE),
+         '--rootdir', str(source.ROOT), str(path)],
+        cwd=source.ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 1 and '1 failed, 2 passed' in done.stdout, done.stdout
     assert 'something else' in done.stdout and 'Cell 2' in done.stdout

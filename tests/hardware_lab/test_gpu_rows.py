@@ -8,7 +8,7 @@ import pytest
 
 from hardware_lab import KIB, NotHere, figures, ladder
 from tested_results import machine, timing
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 if machine.machine()['torch'] is None:
     pytest.skip('torch is not installed', allow_module_level=True)

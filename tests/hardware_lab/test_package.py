@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 FOLDER = ROOT / 'chapters' / 'hardware'
 

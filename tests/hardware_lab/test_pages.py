@@ -12,7 +12,7 @@ from hardware_lab.figures import Row, Table
 from tested_results import machine
 from tested_results.timing import Time
 from tests.hardware_lab.stairs import exact, stairs, unsteady
-from tools.notebooks import sanitiser
+from tools.refresh import sanitiser
 
 masked = sanitiser()             # what a check of notebooks leaves of an output
 

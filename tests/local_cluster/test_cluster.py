@@ -17,7 +17,7 @@ from local_cluster import cluster, files, system, workers
 from local_cluster.ranks import Ranks
 from tested_results import machine
 from tests.living import alive, gone
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 pytestmark = pytest.mark.slow
 

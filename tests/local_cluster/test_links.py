@@ -16,7 +16,7 @@ import pytest
 
 from local_cluster import cluster, links, system
 from tests.living import alive, gone
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 

@@ -16,7 +16,7 @@ import pytest
 
 from local_cluster import cluster, links, pslite, workers
 from tests.living import alive, gone
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 LAST_PID = '/proc/sys/kernel/ns_last_pid'
 pytestmark = [pytest.mark.slow,

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 from local_cluster import workers
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 
 def test_what_cannot_be_imported_or_makes_no_sense_is_refused():

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 
 @pytest.fixture

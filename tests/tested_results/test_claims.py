@@ -353,7 +353,7 @@ def test_a_result_is_the_same_after_its_way_through_json(monkeypatch, lacking, m
     lambda how: estimate('a-b', [0.9, 1.1] * 5, '%', **how), lambda how: count('a-b', 7, 'graphs', **how)])
 def test_the_text_is_the_one_that_checks_mask(monkeypatch, lacking, make):
     """What was measured, and the verdict on it, are masked; the names, the bound and the id are not."""
-    from tools.notebooks import sanitiser
+    from tools.refresh import sanitiser
     left = []
     for interval in ((2.2, 3, 4), (0.1, 0.2, 30)):
         for bound in ({}, {'above': 2}):
@@ -368,7 +368,7 @@ def test_the_text_is_the_one_that_checks_mask(monkeypatch, lacking, make):
 @pytest.mark.slow
 def test_it_is_shown_once_in_a_notebook():
     nbformat = pytest.importorskip('nbformat')
-    from tools.notebooks import NotebookClient
+    from tools.runs import NotebookClient
     source = ("from tested_results.claims import verify\nc = verify('a-b', True)\n"
               "verify('a-c', False)")
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])

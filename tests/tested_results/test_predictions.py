@@ -13,7 +13,7 @@ import pytest
 
 from tested_results import claims, predictions
 from tested_results.predictions import ASK, predict
-from tools import notebooks
+from tools import runs
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_run_that_stores_outputs_does_not_see_the_guess_in_its_cell(file):
         "predictions.predict('a-b', 'How many?', 3)",
         "claims.count('a-b', 6.0, above=2)")])
     nbformat.write(nb, file.parent / 'asks.ipynb')
-    _, asked, claimed = notebooks.execute(file.parent / 'asks.ipynb').cells
+    _, asked, claimed = runs.execute(file.parent / 'asks.ipynb').cells
     out, = asked.outputs
     assert ASK in out.data['text/plain']
     assert 'class="d2l-predict" data-claim="a-b"' in out.data['text/html']

@@ -17,8 +17,8 @@ from tested_results import claims as claiming
 from tested_results import conditions
 from tested_results.claims import METADATA_KEY, Claim
 from tests import notebook_plugin
-from tools import ledger, notebooks, text
-from tools.notebooks import ROOT
+from tools import ledger, quotations, runs, source
+from tools.source import ROOT
 
 HERE = {'processor': 'Some Processor', 'cores': 2, 'memory_gib': 8, 'gpus': [], 'system': 'Linux x86_64',
         'python': '3.11.7', 'numpy': '1.23.5', 'mxnet': '1.9.1', 'torch': '2.13.0'}
@@ -265,7 +265,7 @@ def without(c, lacked, verdict='not testable here'):
 
 def test_the_stored_ledgers_are_of_this_book():
     """Every result of a page, decided or not; what is younger than a ledger is not in it."""
-    ids = {p.name: {c.id for c in text.calls(p)} for p in text.pages()}
+    ids = {p.name: {c.id for c in quotations.calls(p)} for p in source.pages()}
     ids = {name: found for name, found in ids.items() if found}
     for led in (ledger.load(p, ledger.book_ids()) for p in sorted(ledger.FOLDER.glob('*.json'))):
         assert led.name == ledger.slug(led.machine)
@@ -340,9 +340,9 @@ def test_half_of_the_book_without_an_outcome_is_red():
 @pytest.mark.parametrize('should', [True, False])
 def test_a_run_without_mxnet_is_whole_only_where_mxnet_has_no_wheel(monkeypatch, should):
     """An environment that has lost it is no reason to be green."""
-    monkeypatch.setattr(notebooks, 'should_have_mxnet', lambda: should)
-    left = {str(p.relative_to(ROOT)): 'MXNet is not installed' for p in notebooks.notebooks()
-            if notebooks.framework(p) == 'mxnet'}
+    monkeypatch.setattr(source, 'should_have_mxnet', lambda: should)
+    left = {str(p.relative_to(ROOT)): 'MXNet is not installed' for p in source.notebooks()
+            if source.framework(p) == 'mxnet'}
     said = notebook_plugin.absent(left)
     assert len(said) == (len(left) if should else 0) and len(left) > 10
     assert all('did not run, and could on such a system: MXNet is not installed' in s for s in said)
@@ -411,17 +411,17 @@ def test_a_ledger_is_written_and_read_again(tmp_path, monkeypatch):
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """A book of a PyTorch and an MXNet notebook with a result each; and what runs one of them here."""
-    monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
+    monkeypatch.setattr(source, 'ROOT', tmp_path)
     monkeypatch.setattr(ledger, 'ROOT', tmp_path)
-    monkeypatch.setattr(notebooks, 'EXECUTED', tmp_path / 'executed')
-    monkeypatch.setattr(notebooks, 'notebooks', lambda: paths)
-    monkeypatch.setattr(notebooks, 'missing', lambda name: '')
-    monkeypatch.setattr(text, 'pages', lambda: paths)
-    monkeypatch.setattr(text, 'ROOT', tmp_path)
+    monkeypatch.setattr(runs, 'EXECUTED', tmp_path / 'executed')
+    monkeypatch.setattr(source, 'notebooks', lambda: paths)
+    monkeypatch.setattr(source, 'missing', lambda name: '')
+    monkeypatch.setattr(source, 'pages', lambda: paths)
+    monkeypatch.setattr(source, 'ROOT', tmp_path)
     monkeypatch.setattr(ledger, 'FOLDER', tmp_path / 'ledgers')
     monkeypatch.setattr(ledger, 'RUNS', tmp_path / 'runs')
     monkeypatch.setattr(sys, 'argv', ['ledgers'])
-    text._said.cache_clear()
+    quotations._said.cache_clear()
     paths = [tmp_path / 'chapters' / 'one' / f'one_{name}.ipynb' for name in ('pytorch', 'mxnet')]
 
     def notebook(path):
@@ -432,12 +432,12 @@ def book(tmp_path, monkeypatch):
 
     def run(path):
         nb = notebook(path)
-        nb.metadata['key'] = notebooks.key(path, nb)
-        notebooks.write(notebooks.EXECUTED / path.relative_to(tmp_path), nb)
+        nb.metadata['key'] = runs.key(path, nb)
+        source.write(runs.EXECUTED / path.relative_to(tmp_path), nb)
     for path in paths:
-        notebooks.write(path, notebook(path))
+        source.write(path, notebook(path))
     yield paths, run
-    text._said.cache_clear()
+    quotations._said.cache_clear()
 
 
 def test_a_ledger_comes_from_a_whole_run(book, capsys):
@@ -455,7 +455,7 @@ def test_a_ledger_comes_from_a_whole_run(book, capsys):
 
 def test_a_ledger_can_be_made_where_mxnet_cannot_be_installed(book, monkeypatch, capsys):
     (one, two), run = book
-    monkeypatch.setattr(notebooks, 'missing', lambda name: 'no MXNet' if name == 'mxnet' else '')
+    monkeypatch.setattr(source, 'missing', lambda name: 'no MXNet' if name == 'mxnet' else '')
     run(one)
     assert ledger.main() == 0 and '1 results: 1 holds' in capsys.readouterr().out
     led, = ledger.all_ledgers()
@@ -470,18 +470,18 @@ def test_a_run_that_is_not_of_this_book_any_more_does_not_count(book, monkeypatc
     for path in one, two:
         run(path)
     assert ledger.last_run()[1] == []
-    kept = notebooks.EXECUTED / one.relative_to(tmp_path)
+    kept = runs.EXECUTED / one.relative_to(tmp_path)
     if change == 'code':
         one.write_text(one.read_text().replace('above=2', 'above=1'))
     elif change == 'helper':
         (one.parent / 'own.py').write_text('x = 1')
     elif change == 'machine':
-        here = notebooks.machine.machine()
-        monkeypatch.setattr(notebooks.machine, 'machine', lambda: {**here, 'processor': 'Another'})
+        here = runs.machine.machine()
+        monkeypatch.setattr(runs.machine, 'machine', lambda: {**here, 'processor': 'Another'})
     else:
         nb = nbformat.read(kept, as_version=4)
         del nb.metadata['key']
-        notebooks.write(kept, nb)
+        source.write(kept, nb)
     found, absent = ledger.last_run()
     assert 'chapters/one/one_pytorch.ipynb' in absent and 'a-pt' not in found
     with pytest.raises(SystemExit, match='changed since'):
@@ -546,7 +546,7 @@ def execute(path, label):
         print('second', flush=True)
         time.sleep(600)
     return calls
-ledger.notebooks.execute = execute
+ledger.runs.execute = execute
 ledger.claims_of = lambda nb: [
     claims.Claim('a-b', 'ratio', 'holds', '×', above=2.0, value=3.0, low=2.0, high=4.0)]
 try:

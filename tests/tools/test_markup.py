@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from tools import markup, notebooks
-from tools.notebooks import ROOT
+from tools import markup, source
+from tools.source import ROOT
 
 PAGE = 'chapters/hybridization/some_notebook'
 BOX = '> <a id="some-sol"></a>**Solution to [A model you know](exercises.md#hyb-ex-lenet)**'
@@ -77,9 +77,9 @@ def back(text, page):
 def test_nothing_is_lost_on_the_way():
     """For all cells of the book: what Sphinx gets leads back to what the notebook says."""
     solutions = sources = 0
-    for path in notebooks.notebooks():
+    for path in source.notebooks():
         page = path.relative_to(ROOT).with_suffix('').as_posix()
-        for cell in (c for c in notebooks.read(path).cells if c.cell_type == 'markdown'):
+        for cell in (c for c in source.read(path).cells if c.cell_type == 'markdown'):
             text = markup.for_sphinx(cell.source, page, cell.id)
             said = re.sub(r'\[(?:\\.|[^\[\]\\])*\]\((?:\.\./)+reference/bibliography\.md#([^)]+)\)',
                           r'{cite}`\1`',

@@ -5,8 +5,8 @@ import symtable
 import nbformat
 import pytest
 
-from tools import mutants, mutating, notebooks
-from tools.notebooks import ROOT
+from tools import mutants, mutating, runs, source
+from tools.source import ROOT
 
 PLANTED = mutants.planted()
 RUNS_IN_SECONDS = ('asynchrony_pytorch', 'multi_gpu_mxnet')     # notebooks from which the sample comes
@@ -21,7 +21,7 @@ def test_a_planted_fault_fits_its_notebook(m):
 
 def test_faults_are_spread_over_the_topics():
     assert len({m.claim for m in PLANTED}) >= 30
-    topics = {p.parent.name for p in notebooks.notebooks()}
+    topics = {p.parent.name for p in source.notebooks()}
     assert {m.notebook.split('/')[1] for m in PLANTED} == topics
 
 
@@ -38,7 +38,7 @@ def sample():
 @pytest.mark.alone
 @pytest.mark.parametrize('m', list(sample()), ids=lambda m: m.claim)
 def test_a_sample_of_the_faults_is_killed(m):
-    if reason := notebooks.missing(notebooks.framework(ROOT / m.notebook)):
+    if reason := source.missing(source.framework(ROOT / m.notebook)):
         pytest.skip(reason)
     assert mutants.try_planted(m) != 'holds'
 
@@ -86,7 +86,7 @@ def test_pairs_are_mutated(tmp_path):
 
 
 def test_a_fault_that_fits_nothing_is_named():
-    name = str(notebooks.notebooks()[0].relative_to(ROOT))
+    name = str(source.notebooks()[0].relative_to(ROOT))
     with pytest.raises(ValueError, match='stands in 0 cells'):
         mutants.with_fault(mutants.Mutant('a-b', name, 'no such text anywhere', 'x', 'nothing'))
 
@@ -136,9 +136,9 @@ def free_names(table):
 @pytest.mark.slow
 @pytest.mark.parametrize('m', LAZY, ids=lambda m: f'{m.claim}: {m.what}')
 def test_a_variant_that_does_a_part_of_its_work_is_an_error(m):
-    if reason := notebooks.missing(notebooks.framework(ROOT / m.notebook)):
+    if reason := source.missing(source.framework(ROOT / m.notebook)):
         pytest.skip(reason)
     nb = mutants.with_fault(m)
     nb.cells = what_it_needs(nb)
-    with pytest.raises(notebooks.CellFailed, match='VariantError: the variant'):
+    with pytest.raises(runs.CellFailed, match='VariantError: the variant'):
         mutants.execute(nb, ROOT / m.notebook, f'only({m.claim!r})', f'{m.claim}: ')

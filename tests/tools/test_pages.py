@@ -1,9 +1,12 @@
 """What the pages do to a notebook before it is shown."""
 
+import contextlib
 import os
 import re
 import shutil
+import subprocess
 from dataclasses import replace
+from types import SimpleNamespace
 
 import bs4
 import nbformat
@@ -11,8 +14,8 @@ import pytest
 
 from tested_results import predictions
 from tested_results.claims import MEASURED, METADATA_KEY, Claim
-from tools import cards, exercises, ledger_page, notebooks, pages, terms, text
-from tools.notebooks import ROOT
+from tools import cards, exercises, ledger_page, pages, runs, source, terms
+from tools.source import ROOT
 from tools.theme import formulas
 
 
@@ -186,8 +189,8 @@ def test_the_box_at_the_cell_folds_what_the_card_says():
 
 @pytest.mark.parametrize('measured', [True, False])
 def test_a_page_measured_here_says_when_and_on_what(tmp_path, monkeypatch, measured):
-    monkeypatch.setattr(notebooks, 'EXECUTED', tmp_path)
-    path, entries = notebooks.notebooks()[0], [ENTRIES['a-b']]
+    monkeypatch.setattr(runs, 'EXECUTED', tmp_path)
+    path, entries = source.notebooks()[0], [ENTRIES['a-b']]
     kept = tmp_path / path.relative_to(ROOT)
     kept.parent.mkdir(parents=True)
     if measured:
@@ -228,13 +231,13 @@ def test_every_term_is_one_of_the_glossary():
 
 def test_the_index_lists_every_exercise_with_its_solution():
     listed = exercises.all_exercises()
-    asked = '\n'.join(p.read_text() for p in text.pages() if p.name == 'exercises.md')
+    asked = '\n'.join(p.read_text() for p in source.pages() if p.name == 'exercises.md')
     assert len(listed) == asked.count('```{exercise}')
     assert {e.label for e in listed} <= set(asked.split())
     assert not [e.label for e in listed if not e.solved or not e.time]
     warm_up = [e for e in listed if e.time == exercises.WARM_UP]
     assert all(e.solved == 'below the question' for e in warm_up)
-    topics = {p.parent.name for p in text.pages() if p.name == 'exercises.md'}
+    topics = {p.parent.name for p in source.pages() if p.name == 'exercises.md'}
     assert len({e.topic for e in warm_up}) == len(topics) and len(warm_up) >= 3 * len(topics)
     assert exercises.index().count('\n') == len(listed) + 1
 
@@ -292,3 +295,76 @@ def test_with_a_repository_there_are_buttons_and_never_a_fault_of_the_theme(tmp_
     assert 'THEBE_JS_URL' in page and '<div role="complementary"' not in page
     page = pages.mended(page)
     assert 'thebe' not in page.lower() and page.count('<div role="complementary"') == 1
+
+
+@contextlib.contextmanager
+def unlimited():
+    """Jupyter Book is a process of its own: a limit of this one is none of its."""
+    if os.name == 'nt':
+        return (yield)
+    import resource
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
+def standing(program, monkeypatch, tmp_path):
+    """A book of one page without notebooks, built by a stand-in for Jupyter Book; its old page stands.
+
+    Returns:
+        A function that builds it from a new source and gives the exit status and what was said; Jupyter
+        Book makes ``built`` of it and ends with ``status``.
+    """
+    def build(text, built=None, status=0):
+        def prepare(shown, old, source):
+            pages.put(source / 'index.md', text)
+            pages.put(source / '_config.yml', 'title: one\nhtml: {}')
+            (source / pages.MADE).unlink(missing_ok=True)
+            return 'ledger: …', '{"claims": []}'
+
+        def jupyter_book(command, **_):
+            made = tmp_path / 'src-stored/_build/html'
+            if built is not None:
+                made.mkdir(parents=True, exist_ok=True)
+                with unlimited():
+                    (made / 'index.html').write_text(built)
+                (made / 'searchindex.js').write_text(
+                    'Search.setIndex({"docnames":[],"indexentries":{}})')
+            return subprocess.CompletedProcess(command, status, '', '')
+        monkeypatch.setattr(pages, 'prepare', prepare)
+        monkeypatch.setattr(pages, 'subprocess', SimpleNamespace(run=jupyter_book))
+        return program('book', '--stored', '--to', f'{tmp_path}/html')
+    monkeypatch.setattr(pages, 'BUILD', tmp_path)
+    monkeypatch.setattr(source, 'notebooks', lambda: [])
+    build('old', 'old')
+    return build
+
+
+@pytest.mark.skipif(os.name == 'nt', reason='limits of another kind')
+@pytest.mark.parametrize('full', ['sources', 'pages'])
+def test_a_full_disk_leaves_the_old_pages(standing, tmp_path, full):
+    """A limit on the size of files stops a write in its middle, as a full disk does."""
+    import resource
+    page, text = tmp_path / 'html/index.html', 'new' * 10_000
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        status, said = standing(text if full == 'sources' else 'new', text)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert status == 1 and 'File too large' in said and 'The pages are as they were' in said
+    assert page.read_text() == 'old' and (tmp_path / 'src-stored/index.md').read_text() != text
+    assert not [p for p in tmp_path.rglob('*') if p.suffix in ('.part', '.new', '.old')]
+    assert standing(text, text)[0] is None and page.read_text() == text
+
+
+def test_pages_that_stopped_half_made_are_made_anew(standing, tmp_path):
+    """Sphinx would take a half-written page for done, since it is newer than its source."""
+    status, said = standing('new', 'ne', status=1)
+    assert status == 1 and 'not rebuilt' in said
+    assert (tmp_path / 'html/index.html').read_text() == 'old'
+    (tmp_path / 'src-stored/_build/html/half.html').write_text('')
+    assert standing('new', 'new')[0] is None
+    assert [p.name for p in (tmp_path / 'html').glob('*.html')] == ['index.html']

@@ -12,9 +12,8 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
-from tools import notebooks, student
-from tools.notebooks import ROOT
-from tools.text import pages
+from tools import source, student
+from tools.source import ROOT, pages
 
 
 @pytest.fixture(scope='module')
@@ -61,7 +60,7 @@ def test_nothing_of_a_solution_is_in_it(edition):
 
 
 def test_what_lies_beside_the_book_is_not_in_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
+    monkeypatch.setattr(source, 'ROOT', tmp_path)
     monkeypatch.setattr(student, 'ROOT', tmp_path)
     wanted = {'_toc.yml', 'chapters/start/intro.md', 'Makefile', 'LICENSE', 'chapters/a/index.md',
               'chapters/a/one.ipynb', 'chapters/a/lab/weights.pt', 'tests/sanitize.cfg',
@@ -95,7 +94,7 @@ def test_its_readme_and_its_make_name_what_is_there():
 
 @pytest.mark.slow
 def test_it_has_all_else(edition):
-    kept = [p for p in notebooks.toc() if 'solutions' not in p]
+    kept = [p for p in source.toc() if 'solutions' not in p]
     assert all((edition / 'html' / f'{p}.html').exists() for p in kept)
     first = edition / 'html' / 'chapters' / 'start' / 'intro.html'
     assert 'its exercises have no solutions' in first.read_text()
@@ -104,11 +103,11 @@ def test_it_has_all_else(edition):
     linked = set(re.findall(r'\]\((?!http)([\w.-]+)\)', student.README))
     assert linked <= files and {'Makefile', 'requirements.txt', 'pyproject.toml'} <= files
     listed = subprocess.run([sys.executable, '-c', 'from tools import exercises, notebooks\n'
-                             'print(len(exercises.all_exercises()), len(notebooks.notebooks()))'],
+                             'print(len(exercises.all_exercises()), len(source.notebooks()))'],
                             cwd=edition, capture_output=True, text=True, check=True).stdout.split()
     here = [len(list(re.finditer(r'```\{exercise\}', p.read_text())))
             for p in (ROOT / 'chapters').glob('*/exercises.md')]
-    assert list(map(int, listed)) == [sum(here), len(notebooks.notebooks()) - len(student.solutions())]
+    assert list(map(int, listed)) == [sum(here), len(source.notebooks()) - len(student.solutions())]
 
 
 @pytest.fixture(scope='module')
@@ -122,7 +121,7 @@ def book(tmp_path_factory):
 @pytest.mark.slow
 def test_the_epub_has_every_page_well_formed_and_linked(book):
     assert next(iter(book)) == 'mimetype'
-    assert {f'{p}.xhtml' for p in notebooks.toc()} <= set(book)
+    assert {f'{p}.xhtml' for p in source.toc()} <= set(book)
     found = {n: ElementTree.fromstring(data) for n, data in book.items() if n.endswith('.xhtml')}
     ids = {n: {e.get('id') for e in page.iter()} for n, page in found.items()}
     for name, page in found.items():
@@ -144,7 +143,7 @@ def test_one_page_for_the_printer(book, tmp_path):
     page = student.one_page(tmp_path)          # of several megabytes, for which a parser needs a minute
     ids = re.findall(r'<[^<>]*\sid="([^"]*)"', page)
     assert len(ids) == len(set(ids)) > 2000
-    assert page.partition('</nav>')[0].count('<li>') >= len(notebooks.toc())
+    assert page.partition('</nav>')[0].count('<li>') >= len(source.toc())
     links = re.findall(r'<a [^<>]*href="#([^"]*)"', page)
     assert len(links) > 1000 and set(map(unescape, links)) <= set(map(unescape, ids))
     images = re.findall(r'<img [^<>]*src="([^"]*)"', page)

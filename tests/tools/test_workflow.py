@@ -7,7 +7,7 @@ import sys
 import pytest
 import yaml
 
-from tools.notebooks import ROOT
+from tools.source import ROOT
 
 FOLDER = ROOT / '.github' / 'workflows'
 

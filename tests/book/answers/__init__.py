@@ -10,7 +10,7 @@ import ast
 import functools
 import re
 
-from tools.notebooks import ROOT, read, tree
+from tools.source import ROOT, read, tree
 
 
 @functools.cache

@@ -1,14 +1,18 @@
-"""The text of the book: its pages, their sentences, and the links by which they quote results."""
+"""What the text quotes: its sentences, the links to results in them, and the calls that make results."""
 
 import ast
+import contextlib
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tools import markup
-from tools.notebooks import ROOT, read, toc, tree
+from tested_results.claims import Claim
+from tools import markup, source
+from tools.quoting import Misfit, form, rendered
+from tools.source import read, tree
 
 # `[6.0× faster](#hyb-pt-chain)` quotes a result, `[120 µs](#hyb-pt-chain:eager)` one of its two times;
 # Before the # stands the notebook, if it is another one, so that JupyterLab finds it.
@@ -18,11 +22,6 @@ CALLS = ('compare', 'estimate', 'count', 'verify')      # `d2l.compare(…)` and
 OPTIONS = {'compare': {'above', 'below', 'work', 'needs', 'sync', 'clock'}}
 # Directives whose body is no running text: code, formulas, definitions, tasks for the reader.
 NOT_TEXT = {'code', 'code-block', 'math', 'exercise', 'figure', 'glossary', 'toctree', 'mermaid'}
-
-
-def pages() -> list[Path]:
-    """The pages of the book in reading order, each a notebook or a Markdown file."""
-    return [p for page in toc() for p in (ROOT / f'{page}.ipynb', ROOT / f'{page}.md') if p.exists()]
 
 
 def markdown(path: Path) -> str:
@@ -37,14 +36,9 @@ def parts(path: Path) -> list[tuple[str, str]]:
     """
     if path.suffix != '.ipynb':
         return [('', path.read_text())]
-    page = name(path).removesuffix('.ipynb')
+    page = source.name(path).removesuffix('.ipynb')
     return [(f'cell {i}, ', markup.for_sphinx(c.source, page, c.id))
             for i, c in enumerate(read(path).cells) if c.cell_type == 'markdown']
-
-
-def name(path: Path) -> str:
-    """A page's file as errors name it."""
-    return path.relative_to(ROOT).as_posix() if ROOT in path.parents else path.name
 
 
 # Sentences ---------------------------------------------------------------------------------------
@@ -108,7 +102,7 @@ def plain(sentence: str) -> str:
 @cache
 def _said() -> dict[str, str]:
     found: dict[str, tuple[int, str]] = {}
-    for path in pages():
+    for path in source.pages():
         own = {c.id for c in calls(path)}
         for sentence in sentences(markdown(path)):
             for m in LINK.finditer(sentence):
@@ -147,7 +141,7 @@ def links(path: Path) -> list[Link]:
     for where, text in parts(path):
         for m in LINK.finditer(text):
             line = text.count('\n', 0, m.start()) + 1
-            found.append(Link(m[1], m[2], m[3] or '', path, f'{name(path)}, {where}line {line}'))
+            found.append(Link(m[1], m[2], m[3] or '', path, f'{source.name(path)}, {where}line {line}'))
     return found
 
 
@@ -185,17 +179,68 @@ def calls(path: Path) -> list[Call]:
     for i, cell in enumerate(read(path).cells):
         if cell.cell_type == 'code':
             count += 1
-            found += [Call(id, path, count, f'{name(path)}, cell {i}, line {line}', called, variants)
+            found += [Call(id, path, count, f'{source.name(path)}, cell {i}, line {line}', called, variants)
                       for id, called, variants, line in _calls_in(cell.source)]
     return found
 
 
 @cache
-def _calls_in(source: str) -> list[tuple[str, str, int, int]]:
+def _calls_in(code: str) -> list[tuple[str, str, int, int]]:
     found = []
-    for node in ast.walk(tree(source)):
+    for node in ast.walk(tree(code)):
         if (id := claimed(node)) is not None:
             called = getattr(node.func, 'attr', getattr(node.func, 'id', ''))
             variants = [k.arg for k in node.keywords if k.arg not in OPTIONS.get(called, set())]
             found.append((id, called, len(variants), node.lineno))
     return sorted(found, key=lambda f: f[3])
+
+
+# Text and results --------------------------------------------------------------------------------
+
+def problems(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> list[str]:
+    """What does not fit between the text of the book and the stored results, each with file and line.
+
+    Args:
+        results: the stored ones by id, completed by the ledgers (:func:`tools.ledger.quotable`).
+        pages: all of the book's, unless a test says otherwise.
+    """
+    pages = list(pages or source.pages())
+    all_calls = [c for p in pages for c in calls(p)]
+    all_links = [link for p in pages for link in links(p)]
+    made = Counter(c.id for c in all_calls)
+    found = [f'{c.where}: the result {c.id!r} is made twice: give one of them another id'
+             for c in all_calls if c.id and made[c.id] > 1]
+    found += [f'{c.where}: the id of a result is no literal text: write it in quotes in the call'
+              for c in all_calls if not c.id]
+    found += [f'{c.where}: compare takes two variants by name, such as eager=f, compiled=g, and '
+              f'here are {c.variants}: leave the others to another call'
+              for c in all_calls if c.name == 'compare' and c.variants != 2]
+    quoted = {link.id for link in all_links}
+    found += [f'{c.where}: no text quotes the result {c.id!r}: link to it, or delete it'
+              for c in all_calls if c.id and c.id not in quoted]
+    for link in all_links:
+        if link.id not in made:
+            found.append(f'{link.where}: no cell makes the result {link.id!r}; mend the link')
+        elif link.id in results:
+            c = results[link.id]
+            if c.value is None and not c.decided and form(link.words):
+                found.append(f'{link.where}: the text says "{link.words}", and no stored run and no ledger '
+                             f'has a figure for {link.id!r}: say it without a number')
+            try:
+                now = rendered(link.words, results[link.id], link.part)
+                if now != link.words:
+                    found.append(f'{link.where}: the text says "{link.words}", and the stored run '
+                                 f'"{now}": make refresh puts it in')
+            except Misfit as e:
+                found.append(f'{link.where}: {e}')
+    return found
+
+
+def sentence(id: str, results: Mapping[str, Claim]) -> str:
+    """The sentence that quotes a result, without Markdown, with the numbers of these results in it."""
+    def put(m: re.Match) -> str:
+        if m[2] in results:
+            with contextlib.suppress(Misfit):
+                return m[0].replace(f'[{m[1]}]', f'[{rendered(m[1], results[m[2]], m[3] or "")}]', 1)
+        return m[0]
+    return plain(LINK.sub(put, sentence_of(id)))

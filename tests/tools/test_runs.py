@@ -5,8 +5,8 @@ import re
 import nbformat
 import pytest
 
-from tools import ledger, notebooks
-from tools.notebooks import ROOT
+from tools import runs, source
+from tools.source import ROOT
 
 INERT = {'D2L_GUESSES', 'D2L_EXERCISES', 'D2L_LEDGERS'}     # where guesses, exercises and ledgers lie
 
@@ -14,8 +14,8 @@ INERT = {'D2L_GUESSES', 'D2L_EXERCISES', 'D2L_LEDGERS'}     # where guesses, exe
 @pytest.fixture
 def topic(tmp_path, monkeypatch):
     """A book of one PyTorch notebook, with a helper package and a package of its topic."""
-    monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
-    for name in notebooks.SETTINGS:
+    monkeypatch.setattr(source, 'ROOT', tmp_path)
+    for name in runs.SETTINGS:
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / 'chapters' / 'one'
     files = {tmp_path / 'd2l_local': ('__init__.py', 'a.py', 'digits.npz'),
@@ -32,7 +32,7 @@ def topic(tmp_path, monkeypatch):
 def key(topic, code='import lab', name='one_pytorch'):
     """The key of a run of a notebook with this code."""
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    return notebooks.key(topic / f'{name}.ipynb', nb)
+    return runs.key(topic / f'{name}.ipynb', nb)
 
 
 @pytest.mark.parametrize(('file', 'text', 'same'), [
@@ -92,84 +92,20 @@ def test_a_run_depends_on_the_settings(topic, monkeypatch, name):
 def test_every_variable_that_the_helpers_read_is_a_setting_or_changes_nothing():
     modules = [p for folder in ('d2l_local', 'packages', 'chapters') for p in (ROOT / folder).rglob('*.py')]
     read = {v for p in modules for v in re.findall(r'\bD2L_[A-Z]+', p.read_text())}
-    assert read - INERT == set(notebooks.SETTINGS)
+    assert read - INERT == set(runs.SETTINGS)
 
 
 def test_a_run_depends_on_its_framework_and_not_on_the_other(topic, monkeypatch):
-    before, here = key(topic), dict(notebooks.machine.machine())
-    monkeypatch.setattr(notebooks.machine, 'machine', lambda: {**here, 'mxnet': 'another'})
+    before, here = key(topic), dict(runs.machine.machine())
+    monkeypatch.setattr(runs.machine, 'machine', lambda: {**here, 'mxnet': 'another'})
     assert key(topic) == before
-    monkeypatch.setattr(notebooks.machine, 'machine', lambda: {**here, 'torch': 'another'})
+    monkeypatch.setattr(runs.machine, 'machine', lambda: {**here, 'torch': 'another'})
     assert key(topic) != before
 
 
 def test_the_files_of_the_book():
     found = {f.relative_to(ROOT).as_posix()
-             for f in notebooks.helpers(ROOT / 'chapters/transformer/serving_pytorch.ipynb')}
+             for f in runs.files_a_run_depends_on(ROOT / 'chapters/transformer/serving_pytorch.ipynb')}
     assert {'d2l_local/digits.npz', 'packages/local_cluster/local_cluster/links.py',
             'chapters/transformer/small_gpt/gpt.pt', 'chapters/transformer/small_gpt/model.py'} <= found
     assert not [f for f in found if 'hardware' in f or 'figures' in f or f.endswith('/checkers.py')]
-
-
-THIS, OTHER = ({'processor': name, 'cores': 2, 'gpus': [], 'system': 'Linux'} for name in ('this', 'other'))
-
-
-@pytest.fixture
-def book(tmp_path, monkeypatch):
-    """Two notebooks whose stored results come from another machine; those of a run come from this one."""
-    def notebook(where):
-        cell = nbformat.v4.new_code_cell('1', execution_count=1)
-        result = {'where': where, 'verdict': 'holds', 'reason': '', 'kind': 'ratio', 'needs': []}
-        metadata = {notebooks.METADATA_KEY: result}
-        cell.outputs = [nbformat.v4.new_output('display_data', {'text/plain': '1'}, metadata=metadata)]
-        return nbformat.v4.new_notebook(cells=[cell])
-
-    def run(path, label):
-        ran.append(path.stem)
-        if path.stem in raising:
-            raise notebooks.CellFailed(f'{path.stem} raised')
-        return notebook(THIS)
-
-    paths, ran, raising = [tmp_path / 'one.ipynb', tmp_path / 'two.ipynb'], [], set()
-    for path in paths:
-        nbformat.write(notebook(OTHER), path)
-    monkeypatch.setattr(notebooks, 'ROOT', tmp_path)
-    monkeypatch.setattr(notebooks, 'EXECUTED', tmp_path / 'executed')
-    monkeypatch.setattr(notebooks, 'notebooks', lambda: paths)
-    monkeypatch.setattr(notebooks, 'keep', run)
-    monkeypatch.setattr(notebooks.machine, 'machine', lambda: THIS)
-    return paths, ran, raising
-
-
-def stored(path):
-    return nbformat.read(path, as_version=4).cells[0].outputs[0].metadata[notebooks.METADATA_KEY]['where']
-
-
-def test_one_notebook_is_not_stored_beside_those_of_another_machine(book):
-    paths, ran, _ = book
-    with pytest.raises(notebooks.Mixed, match='two.ipynb are stored from another .*refresh ALL=1'):
-        notebooks.refresh(paths[:1], ledger.kind)
-    assert not ran and stored(paths[0]) == OTHER
-
-
-def test_the_whole_book_is_stored(book):
-    paths, ran, _ = book
-    assert notebooks.refresh(paths, ledger.kind, all_outputs=True) == 0
-    assert ran == ['one', 'two'] and [stored(p) for p in paths] == [THIS, THIS]
-    assert notebooks.refresh(paths[:1], ledger.kind) == 0
-
-
-def test_a_whole_run_of_which_a_notebook_raised_is_not_stored(book):
-    paths, _, raising = book
-    raising.add('two')
-    with pytest.raises(notebooks.Mixed, match='two.ipynb'):
-        notebooks.refresh(paths, ledger.kind, all_outputs=True)
-    assert [stored(p) for p in paths] == [OTHER, OTHER]
-
-
-def test_runs_that_were_kept_are_stored_with_those_that_were_missing(book, monkeypatch):
-    paths, ran, _ = book
-    first = notebooks.keep(paths[0], '')
-    monkeypatch.setattr(notebooks, 'latest', lambda path: (first, path == paths[0]))
-    assert notebooks.refresh(paths, ledger.kind, all_outputs=True, kept=True) == 0
-    assert ran == ['one', 'two'] and [stored(p) for p in paths] == [THIS, THIS]
