@@ -102,7 +102,7 @@ def test_it_has_all_else(edition):
     files = {p.name for p in edition.iterdir() if p.is_file()}
     linked = set(re.findall(r'\]\((?!http)([\w.-]+)\)', student.README))
     assert linked <= files and {'Makefile', 'requirements.txt', 'pyproject.toml'} <= files
-    listed = subprocess.run([sys.executable, '-c', 'from tools import exercises, notebooks\n'
+    listed = subprocess.run([sys.executable, '-c', 'from tools import exercises, source\n'
                              'print(len(exercises.all_exercises()), len(source.notebooks()))'],
                             cwd=edition, capture_output=True, text=True, check=True).stdout.split()
     here = [len(list(re.finditer(r'```\{exercise\}', p.read_text())))
