@@ -4,6 +4,39 @@ from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle
 
 STAGES, MICRO = 4, 8
+FIRST, SECOND = '#9ecae1', '#fdd0a2'        # the colours of two ranks
+
+
+def cuts():
+    """The weights of four layers on two ranks, in three ways; dashed is what a rank has to fetch."""
+    _, panels = plt.subplots(1, 3, figsize=(6.2, 3), layout='constrained')
+    titles = ('tensor', 'pipeline', 'sharded data')
+    sent = ('sent: activations,\nin every layer', 'sent: activations,\nat the cut',
+            'sent: weights before use,\ngradients after')
+    for ax, title, text in zip(panels, titles, sent, strict=True):
+        ax.set_title(title, fontsize=10)
+        ax.text(1, -0.75, text, ha='center', va='top', fontsize=8.5)
+        ax.set(xlim=(-0.1, 2.1), ylim=(-1.6, 4.1))
+        ax.axis('off')
+
+    def box(ax, x, y, width, colour, line='-'):
+        ax.add_patch(Rectangle((x, y), width, 0.8, facecolor=colour, edgecolor='0.3', linestyle=line))
+
+    tensor, pipeline, sharded = panels
+    for layer in range(4):
+        box(tensor, 0.1, layer, 0.9, FIRST)
+        box(tensor, 1.0, layer, 0.9, SECOND)
+        box(pipeline, 0.1, layer, 1.8, FIRST if layer < 2 else SECOND)
+        box(sharded, 0, layer, 0.45, FIRST)
+        box(sharded, 0.45, layer, 0.45, 'white', '--')
+        box(sharded, 1.1, layer, 0.45, 'white', '--')
+        box(sharded, 1.55, layer, 0.45, SECOND)
+    for ax, places in ((tensor, (0.55, 1.45)), (sharded, (0.45, 1.55))):
+        for rank, x in enumerate(places):
+            ax.text(x, -0.15, f'rank {rank}', ha='center', va='top', fontsize=8.5)
+    for layer in range(4):
+        pipeline.text(1, layer + 0.4, f'rank {layer // 2}', ha='center', va='center', fontsize=8.5)
+    return tensor
 
 
 def halves():
@@ -133,4 +166,4 @@ def alexnet():
     return ax
 
 
-FIGURES = {'alexnet': alexnet, 'halves': halves, 'schedules': schedules, 'shares': shares}
+FIGURES = {'alexnet': alexnet, 'cuts': cuts, 'halves': halves, 'schedules': schedules, 'shares': shares}
