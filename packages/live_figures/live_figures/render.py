@@ -1,6 +1,5 @@
 """A figure as HTML: in a page, as a page of its own, and in the output of a notebook's cell."""
 
-import ast
 import html
 import json
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from pathlib import Path
 from live_figures.describe import UNITS, Figure
 from live_figures.measured import Measurements, Start, start
 from live_figures.numbers import show, shown, with_unit
-from live_figures.translate import javascript, tree
+from live_figures.translate import formulas, javascript
 
 SCRIPT = Path(__file__).with_name('live.js')
 STYLE = Path(__file__).with_name('live.css')
@@ -96,7 +95,7 @@ def _data(name: str, begin: Start, call: str) -> dict:
             'say': figure.say, 'drawn': figure.drawn or [o.name for o in figure.outputs],
             'log': figure.log_y, 'ideal': figure.ideal, 'lanes': figure.lanes, 'count': figure.count,
             'points': begin.points, 'presets': figure.presets,
-            'code': '\n'.join(ast.unparse(n) for n in tree(figure.model).body), 'call': call,
+            'code': formulas(figure.model), 'call': call,
             'inputs': inputs, 'outputs': outputs}
 
 
