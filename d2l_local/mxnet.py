@@ -47,12 +47,14 @@ except ImportError as e:
                       'Macs, for Python 3.11 and older; elsewhere, read the PyTorch notebooks.') from e
 from mxnet import npx
 
+from d2l_local import timers
 from d2l_local.mxnet_training import accuracy, evaluate_accuracy_gpus, load_data, resnet18, sgd, split_batch
 from d2l_local.plotting import Animator, plot, timeline, use_svg_display
+from d2l_local.timers import Accumulator
 from tested_results import claims, timing, traces
 from tested_results.claims import count, estimate, verify
 from tested_results.predictions import predict
-from tested_results.timing import Accumulator, measured
+from tested_results.timing import measured
 from tested_results.traces import overlap
 
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'compare', 'count',
@@ -67,8 +69,8 @@ def __dir__() -> list[str]:
 npx.set_np()     # every cell of the book computes with MXNet's NumPy-compatible arrays, as d2l's do
 
 # The clock stops only when the engine has finished what was queued.
-Timer = functools.partial(timing.Timer, sync=npx.waitall)
-Benchmark = functools.partial(timing.Benchmark, sync=npx.waitall)
+Timer = functools.partial(timers.Timer, sync=npx.waitall)
+Benchmark = functools.partial(timers.Benchmark, sync=npx.waitall)
 measure = functools.partial(timing.measure, sync=npx.waitall)
 ratio = functools.partial(timing.ratio, sync=npx.waitall)
 

@@ -12,7 +12,7 @@ from mxnet.gluon import nn
 from mxnet.gluon.data import ArrayDataset, DataLoader
 
 from d2l_local import data
-from tested_results.timing import Accumulator
+from d2l_local.timers import Accumulator
 
 
 def split_batch(X: Any, y: Any, devices: Sequence[mx.Context], even: bool = True) -> tuple[list, list]:

@@ -24,6 +24,7 @@ except ImportError as e:
     raise ImportError(f'PyTorch does not import here ({e}): install requirements.txt, which '
                       '"make book" does, or read the MXNet notebooks.') from e
 
+from d2l_local import timers
 from d2l_local.gpt import GPT
 from d2l_local.plotting import Animator, plot, plot_trace, timeline, use_svg_display
 from d2l_local.torch_training import accuracy, evaluate_accuracy_gpu, load_data, resnet18
@@ -109,8 +110,8 @@ def _drained(measuring: Callable) -> Callable:
 
 
 # The clock stops only when the devices have finished what was queued.
-Timer = functools.partial(timing.Timer, sync=_drain_now)
-Benchmark = functools.partial(timing.Benchmark, sync=_drain_now)
+Timer = functools.partial(timers.Timer, sync=_drain_now)
+Benchmark = functools.partial(timers.Benchmark, sync=_drain_now)
 measure, ratio = _drained(timing.measure), _drained(timing.ratio)
 
 

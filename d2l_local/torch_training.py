@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from d2l_local import data
-from tested_results.timing import Accumulator
+from d2l_local.timers import Accumulator
 
 
 def kept(forward: Callable[[], object], there: Iterable[torch.Tensor] = ()) -> int:

@@ -13,7 +13,7 @@ import pytest
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
 
-from tested_results import timing  # noqa: E402
+from d2l_local import timers  # noqa: E402
 
 
 def load(name):
@@ -75,7 +75,7 @@ def test_timer(halves, monkeypatch):
 
 
 def test_accumulator(halves):
-    a, b = timing.Accumulator(2), halves[1].Accumulator(2)
+    a, b = timers.Accumulator(2), halves[1].Accumulator(2)
     for s in (a, b):
         s.add(1, 2.5)
         s.add(3, 4)
@@ -130,6 +130,19 @@ def test_accuracy(halves, scores, labels):
 
 
 def test_benchmark_prints_one_line(capsys):
-    with timing.Benchmark('work'):
+    with timers.Benchmark('work'):
         pass
     assert capsys.readouterr().out.startswith('work: ')
+
+
+def test_a_benchmark_that_raises_prints_nothing(capsys):
+    with pytest.raises(KeyError), timers.Benchmark('work'):
+        raise KeyError
+    assert capsys.readouterr().out == ''
+
+
+def test_a_timer_waits_before_it_stops():
+    calls = []
+    timer = timers.Timer(sync=lambda: calls.append('stop'))
+    timer.stop()
+    assert calls == ['stop']

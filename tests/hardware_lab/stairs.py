@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from hardware_lab import KIB
-from tested_results.timing import Time, time_kernel
+from tested_results.kernels import time_kernel
+from tested_results.timing import Time
 
 LINUX = sys.platform == 'linux'
 needs_processes = pytest.mark.skipif(os.name == 'nt', reason='POSIX signals and descriptors')

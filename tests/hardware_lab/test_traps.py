@@ -17,7 +17,7 @@ from numba import njit
 
 from hardware_lab import KIB, MIB, NotHere, core, kernels, memory
 from tested_results import machine
-from tested_results.timing import summarize
+from tested_results.kernels import summarize
 from tests.hardware_lab.stairs import exact, least
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]

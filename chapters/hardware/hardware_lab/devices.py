@@ -21,7 +21,8 @@ import psutil
 
 from hardware_lab import MIB, NotHere, or_reason
 from tested_results.conditions import condition
-from tested_results.timing import Time, summarize, time_kernel
+from tested_results.kernels import summarize, time_kernel
+from tested_results.timing import Time
 
 DISK_BYTES = 128 * MIB       # what the disk test writes, at most twice
 

@@ -13,7 +13,8 @@ from hardware_lab import KIB, MIB, NotHere, ladder, or_reason
 from hardware_lab.devices import per_call
 from hardware_lab.figures import Row
 from tested_results.conditions import condition
-from tested_results.timing import Time, time_kernel
+from tested_results.kernels import time_kernel
+from tested_results.timing import Time
 
 # One thread follows indices in random order, as on the CPU; LINKS of them in what its block shares.
 LINE, LINKS = 128, 4096      # bytes of a cache line of NVIDIA's GPUs

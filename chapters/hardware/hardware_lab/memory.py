@@ -16,7 +16,8 @@ import numpy as np
 from hardware_lab import KIB, MIB, NotHere, kernels
 from tested_results import machine
 from tested_results.conditions import condition
-from tested_results.timing import Time, time_kernel
+from tested_results.kernels import time_kernel
+from tested_results.timing import Time
 
 
 def reported_caches() -> dict[str, int]:

@@ -2,12 +2,13 @@
 
 :func:`compare` times two variants in turn, :func:`estimate` repeats a measurement, :func:`count` takes a
 number that no clock gave, and :func:`verify` something that is so or not. The module ``timing`` has clocks,
-ratios and intervals, ``conditions`` what a result needs of a machine, ``machine`` what this one is,
-``predictions`` guesses made before, and ``traces`` what ran when.
+ratios and intervals, ``agreement`` asks whether variants compute the same, ``kernels`` times single
+operations of the hardware, ``conditions`` says what a result needs of a machine, ``machine`` what this one
+is, ``predictions`` has guesses made before, and ``traces`` what ran when.
 """
 
 from tested_results.claims import Claim, compare, count, estimate, verify
 from tested_results.predictions import predict
-from tested_results.timing import Timer, measured, ratio
+from tested_results.timing import measured, ratio
 
-__all__ = ['Claim', 'Timer', 'compare', 'count', 'estimate', 'measured', 'predict', 'ratio', 'verify']
+__all__ = ['Claim', 'compare', 'count', 'estimate', 'measured', 'predict', 'ratio', 'verify']

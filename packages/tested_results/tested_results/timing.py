@@ -27,19 +27,39 @@ and verdicts are right, by this rule and without its first look.
 """
 
 import contextlib
-import copy
 import gc
-import inspect
 import math
 import os
 import random
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+
+from tested_results.agreement import (
+    VariantError,
+    call,
+    check_agreement,
+    check_later_calls,
+    check_work,
+    copied,
+    first_call,
+    thinned,
+)
+from tested_results.agreement import gap as gap  # notebooks import it from here
+
+
+def __getattr__(name: str) -> Any:
+    """The functions of :mod:`tested_results.kernels`, which notebooks import from here.
+
+    That module imports this one, so they cannot be imported above.
+    """
+    if name in ('summarize', 'time_kernel'):
+        from tested_results import kernels
+        return getattr(kernels, name)
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
 
 
 def seconds_of(variable: str, default: float) -> float:
@@ -75,87 +95,8 @@ SAMPLE = 0.0005        # shorter than the slice of time after which a busy neigh
 SYNC_SAMPLE = 0.005    # but long against the filling and draining of a queue that ``sync`` waits for
 WARM = 0.05            # seconds for warming up
 LONGEST = 0.05         # shorter samples are stretched to equal length; longer ones even out
-CLEAN, MOST = 15, 200  # samples of a kernel: so many undisturbed ones, and so many at most
-BLOCKS = 5             # parts of a kernel's samples that give its range
 STEADY = 0.3           # a range wider than this share of the value is not to be trusted
 _order = random.Random()     # its own, so that the reader's random numbers stay as they are
-
-
-REMEMBERED = 1_000_000  # elements of a result or of a container that are looked at again after the last call
-SAME_INPUT = ('A variant must find the same input at each call; one that sorts in place sorts, from its '
-              'second call on, what is sorted already.')
-MEANT = 'Where results are meant to differ, say how much work a call does: work=….'
-
-
-class VariantError(RuntimeError):
-    """A variant raised, or the two variants computed different numbers."""
-
-
-class Timer:
-    """Record several running times in seconds (d2l's ``Timer``, on a monotonic clock).
-
-    ``sync``, if given, is called before the clock stops, so that work queued in a back end or on a
-    device is counted.
-    """
-
-    def __init__(self, sync: Callable[[], Any] | None = None) -> None:
-        self.times: list[float] = []
-        self.sync = sync
-        self.start()
-
-    def start(self) -> None:
-        """Start the clock."""
-        self._start = time.perf_counter()
-
-    def stop(self) -> float:
-        """Stop the clock; record and return the seconds since ``start``."""
-        if self.sync:
-            self.sync()
-        self.times.append(time.perf_counter() - self._start)
-        return self.times[-1]
-
-    def avg(self) -> float:
-        """Mean of the recorded times."""
-        return self.sum() / len(self.times)
-
-    def sum(self) -> float:
-        """Sum of the recorded times."""
-        return sum(self.times)
-
-    def cumsum(self) -> list[float]:
-        """Running sum of the recorded times."""
-        return np.cumsum(self.times).tolist()
-
-
-@contextlib.contextmanager
-def Benchmark(description: str = 'Done', sync: Callable[[], Any] | None = None) -> Iterator[None]:
-    """Print the wall-clock time of a ``with`` block (d2l's ``Benchmark``).
-
-    Shows one run. What the book claims is measured with :func:`ratio` instead.
-    """
-    timer = Timer(sync)
-    yield
-    print(f'{description}: {measured(timer.stop(), "s")}')
-
-
-class Accumulator:
-    """Sums over ``n`` variables, in ``data`` (d2l's ``Accumulator``)."""
-
-    def __init__(self, n: int) -> None:
-        self.data = [0.0] * n
-
-    def add(self, *args: float) -> None:
-        """Add one number to each sum."""
-        if len(args) != len(self.data):
-            raise ValueError(f'{len(self.data)} sums need {len(self.data)} numbers, got {len(args)}')
-        self.data = [a + float(b) for a, b in zip(self.data, args, strict=True)]
-
-    def reset(self) -> None:
-        """Set every sum to zero."""
-        self.data = [0.0] * len(self.data)
-
-    def __getitem__(self, i: int) -> float:
-        return self.data[i]
 
 
 def show_seconds(t: float) -> str:
@@ -243,12 +184,6 @@ def measured(x: float, unit: str = '', form: str = '') -> str:
     return f'≈{text}{"" if unit in ("×", "%", "") else " "}{unit}'
 
 
-def _range(values: list[float], parts: int, choose: Callable = np.median) -> tuple[float, float]:
-    """The least and the greatest of what ``choose`` makes of each part of the values."""
-    found = [float(choose(p)) for p in np.array_split(values, min(parts, len(values)))]
-    return min(found), max(found)
-
-
 def interval(values: list[float]) -> tuple[float, float, float]:
     """Median of measurements in the order in which they were taken, and an interval around it.
 
@@ -282,7 +217,7 @@ def between(medians: list[float], value: float) -> tuple[float, float]:
 
 
 @contextlib.contextmanager
-def _no_gc() -> Iterator[Callable[[], None]]:
+def no_gc() -> Iterator[Callable[[], None]]:
     """Keep Python's garbage collector out of the samples.
 
     Yields:
@@ -302,7 +237,7 @@ def _no_gc() -> Iterator[Callable[[], None]]:
             gc.enable()
 
 
-def _sample(f: Callable[[], Any], calls: int, sync: Callable[[], Any] | None,
+def seconds_per_call(f: Callable[[], Any], calls: int, sync: Callable[[], Any] | None,
             now: Callable[[], float]) -> float:
     """Seconds per call of one loop of ``calls`` calls, ``sync`` included.
 
@@ -328,7 +263,7 @@ def _round(variants: list[Callable[[], Any]], calls: list[int], sync: Callable[[
     """
     times = [0.0] * len(variants)
     for i in _order.sample(range(len(variants)), len(variants)):
-        times[i] = _sample(variants[i], calls[i], sync, now)
+        times[i] = seconds_per_call(variants[i], calls[i], sync, now)
     return times
 
 
@@ -343,7 +278,7 @@ def _counts(times: list[float], sample: float) -> list[int]:
     return [max(n, round(length / t)) for n, t in zip(least, times, strict=True)]
 
 
-def _doubled(seconds: Callable[[int], float], least: float, n: int = 1) -> tuple[int, float]:
+def long_enough(seconds: Callable[[int], float], least: float, n: int = 1) -> tuple[int, float]:
     """How many operations, doubled from ``n``, take ``least`` seconds, and how long they take.
 
     Takes the shorter of two times, since a busy neighbour interrupts the other.
@@ -361,8 +296,9 @@ def _calibrate(variants: list[Callable[[], Any]], sync: Callable[[], Any] | None
 
     Takes the least of many short loops, since a busy neighbour interrupts the others.
     """
-    doubled = [_doubled(lambda n, f=f: n * _sample(f, n, sync, now), sample / 4) for f in variants]
-    times = [t / n for n, t in doubled]
+    found = [long_enough(lambda n, f=f: n * seconds_per_call(f, n, sync, now), sample / 4)
+             for f in variants]
+    times = [t / n for n, t in found]
     for _ in range(2):      # the second time with loops that are about equally long
         if max(times) < LONGEST:
             calls, rounds, end = _counts(times, sample / 4), [], time.perf_counter() + WARM / 2
@@ -413,201 +349,10 @@ def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, cloc
     calls = _calibrate([f], sync, now, length)
     times: list[float] = []
     began = time.perf_counter()
-    with _no_gc():
+    with no_gc():
         while len(times) < WINDOWS or time.perf_counter() < began + budget:
             times += _round([f], calls, sync, now)
     return Time(*interval(times), len(times), time.perf_counter() - began)
-
-
-def _interruptions() -> int:
-    """How often the system took the core from this thread; always 0 where it does not count them."""
-    with contextlib.suppress(ImportError, AttributeError):
-        import resource
-        return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
-    return 0
-
-
-def summarize(times: list[float], pick: str = 'least') -> Time:
-    """The least or the median of times per operation, in the order in which they were taken.
-
-    ``low`` and ``high`` are the lowest and the highest that a fifth of them gave; it takes one at least.
-
-    Args:
-        pick: ``'least'`` for what the core does alone: whatever disturbs, only adds. ``'median'``
-            for memory, other cores and devices, where the least is a lucky case: a line that
-            was still cached, two threads that missed each other.
-    """
-    choose = {'least': np.min, 'median': np.median}[pick]
-    return Time(float(choose(times)), *_range(times, BLOCKS, choose), len(times))
-
-
-def time_kernel(kernel: Callable[[int], Any], pick: str = 'least', *, budget: float = 0.1,
-           length: float = 0.002, first: int = 64) -> Time:
-    """Time per operation of ``kernel(n)``, which does ``n`` operations: see :func:`summarize`.
-
-    Samples during which the system gave the core to somebody else are dropped. There are at least 15,
-    then as many as fit into ``budget`` seconds, up to 200.
-
-    Args:
-        length: of a sample in seconds: long against the clock, short against the slices of busy
-            neighbours.
-        first: the number of operations to begin the search for the length with.
-
-    Raises:
-        ValueError: a thousand million million operations take less than that.
-    """
-    def timed(n: int) -> float:
-        return _sample(lambda: kernel(n), 1, None, time.perf_counter)
-
-    kernel(first)                          # compiles, and warms up
-    n, t = _doubled(timed, length / 4, first)
-    n = max(1, round(n * length / t))
-    clean, taken, end = [], [], time.perf_counter() + budget
-    with _no_gc():
-        while len(taken) < MOST and (len(clean) < CLEAN or time.perf_counter() < end):
-            before = _interruptions()
-            taken.append(timed(n) / n)
-            if _interruptions() == before:
-                clean.append(taken[-1])
-            elif len(taken) >= 4 * CLEAN and time.perf_counter() > end:
-                break
-    return summarize(clean if len(clean) >= BLOCKS else taken, pick)
-
-
-def arrays(x: Any) -> list[np.ndarray]:
-    """The numbers in ``x`` (arrays or tensors of either framework, nested in lists) as NumPy arrays."""
-    if x is None:
-        return []
-    if isinstance(x, list | tuple):
-        if len(x) > 1 and all(isinstance(y, int | float) for y in x):
-            return [np.asarray(x)]              # a list of numbers is one array
-        return [a for y in x for a in arrays(y)]
-    if hasattr(x, 'asnumpy'):
-        x = x.asnumpy()
-    elif hasattr(x, 'detach'):
-        x = x.detach().cpu()
-        x = (x.double() if x.is_floating_point() else x).numpy()
-    return [np.asarray(x)]
-
-
-def gap(a: Any, b: Any) -> float:
-    """The largest difference between the numbers in ``a`` and ``b``, on whatever devices they are."""
-    return max(float(np.max(np.abs(np.subtract(x, y, dtype=np.result_type(x, y, float))), initial=0))
-               for x, y in zip(arrays(a), arrays(b), strict=True))
-
-
-def check_agreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> None:
-    """Raise :class:`VariantError` unless ``a`` and ``b`` hold the same numbers."""
-    if why := disagreement(a, b, rtol, atol):
-        raise VariantError(f'the variants {why}. A faster wrong answer is no speed-up. {MEANT}')
-
-
-def disagreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> str:
-    """What differs between two results, as the end of a sentence; empty if they hold the same."""
-    for x in (a, b):
-        if inspect.isgenerator(x) or inspect.iscoroutine(x) or isinstance(x, map | filter | zip):
-            return f'return a {type(x).__name__}, whose work has not been done: let them go through it'
-    xs, ys = arrays(a), arrays(b)
-    if any(z.dtype.kind not in 'biufc' for z in (*xs, *ys)):
-        # texts, dictionaries, sets
-        return '' if type(a) is type(b) and bool(a == b) else (
-            f'return different things, of types {type(a).__name__} and {type(b).__name__}')
-    shapes = [[z.shape for z in zs] for zs in (xs, ys)]
-    if shapes[0] != shapes[1]:
-        first, second = (textwrap.shorten(str(z), 200, placeholder=' …') for z in shapes)
-        return f'return different shapes: {first} and {second}'
-    if not all(np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
-               for x, y in zip(xs, ys, strict=True)):
-        return f'compute different numbers: they differ by up to {gap(xs, ys):.3g}'
-    return ''
-
-
-def _copied(result: Any) -> Any:
-    """A result that later calls do not change, since a variant may return the same array each time."""
-    numbers = arrays(result)
-    if all(x.dtype.kind in 'biufc' for x in numbers):
-        return [x.copy() for x in numbers]
-    with contextlib.suppress(Exception):
-        return copy.deepcopy(result)
-    return result
-
-
-def _sampled(result: Any) -> Any:
-    """Enough of a copied result to know it again: of a long array, evenly spaced elements."""
-    if not isinstance(result, list):
-        return result
-    return [x.reshape(-1)[::x.size // REMEMBERED + 1].copy() if isinstance(x, np.ndarray) else x
-            for x in result]
-
-
-def check_later_calls(first: dict[str, Any], last: dict[str, Any]) -> None:
-    """Raise :class:`VariantError` unless the last call of each variant returned what its first one did."""
-    for name, before in first.items():
-        if why := disagreement(before, last[name]):
-            raise VariantError(
-                f'the first and the last call of the variant {name!r} {why}. {SAME_INPUT} {MEANT}')
-
-
-def _containers(f: Callable) -> dict[str, Any]:
-    """The lists, dictionaries and sets that a function names and did not make itself."""
-    code = getattr(f, '__code__', None)
-    if code is None:
-        return {}
-    found = inspect.getclosurevars(f)
-    named = {**found.globals, **found.nonlocals}
-    kinds = list | dict | set | bytearray
-    return {name: x for name, x in named.items() if isinstance(x, kinds) and len(x) <= REMEMBERED}
-
-
-def _same_elements(a: Any, b: Any) -> bool:
-    """Whether two containers hold the same, each element itself or a number or text equal to it."""
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and _same_elements(list(a.values()), list(b.values()))
-    if isinstance(a, set | bytearray):
-        return a == b
-    plain = int | float | str | bytes
-    return len(a) == len(b) and all(x is y or isinstance(x, plain) and isinstance(y, plain) and x == y
-                                    for x, y in zip(a, b, strict=True))
-
-
-def _called(name: str, f: Callable[[], Any]) -> Any:
-    """The first call of a variant, which must leave its input as it found it.
-
-    Raises:
-        VariantError: it raised, or changed a list, a dictionary or a set that it did not make.
-    """
-    before = {key: (x, copy.copy(x)) for key, x in _containers(f).items()}
-    result = _call(f'the variant {name!r}', f)
-    if changed := [key for key, (x, was) in before.items() if not _same_elements(x, was)]:
-        raise VariantError(f'the variant {name!r} changes {changed[0]!r}, which was there before. '
-                           f'{SAME_INPUT} Copy {changed[0]!r} in each call. {MEANT}')
-    return result
-
-
-def amount(result: Any) -> float:
-    """How much a variant did: the number that it returns, or how many elements its arrays have."""
-    if isinstance(result, int | float | np.number):
-        return float(result)
-    return float(sum(x.size for x in arrays(result)))
-
-
-def check_work(results: dict[str, Any], work: float | tuple[float, float]) -> None:
-    """Raise :class:`VariantError` unless each variant did as much as is said of it."""
-    expected = work if isinstance(work, tuple) else (work, work)
-    for (name, result), wanted in zip(results.items(), expected, strict=True):
-        if (did := amount(result)) != wanted:
-            raise VariantError(
-                f'the variant {name!r} did {did:g} and not {wanted:g}, which is its work: with work=…, a '
-                'variant returns how much it did (bytes, examples, products) or its results, whose '
-                'elements are counted')
-
-
-def _call(what: str, f: Callable[[], Any]) -> Any:
-    try:
-        return f()
-    except Exception as e:
-        raise VariantError(f'{what} raised {type(e).__name__}: {e}. '
-                           'Call it alone to find out why.') from e
 
 
 def _no_watch() -> Callable[[], None]:
@@ -638,7 +383,7 @@ def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above:
     def estimated(low: float, high: float, value: float, count: int) -> Estimate:
         return Estimate(value, low, high, count, time.perf_counter() - start, aside, reason, len(windows))
 
-    with _no_gc() as free_cycles:
+    with no_gc() as free_cycles:
         for look in looks:
             most_aside = max(look, WINDOWS)
             while len(windows) < look and aside <= most_aside:
@@ -709,7 +454,7 @@ def repeat(f: Callable[[], float], *, above: float | None = None, below: float |
         VariantError: ``f`` raised, or did not return a finite number.
     """
     def take() -> float:
-        x = _call('what measures the figure', lambda: float(f()))
+        x = call('what measures the figure', lambda: float(f()))
         if not math.isfinite(x):
             raise VariantError(f'what measures the figure returned {x}, which is no figure')
         return x
@@ -750,15 +495,15 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
     now, length = _clock(clock, sample_seconds, sync)
     variants = dict(zip(names, (slow, fast), strict=True))
     if work is not None:
-        check_work({name: _call(f'the variant {name!r}', f) for name, f in variants.items()}, work)
+        check_work({name: call(f'the variant {name!r}', f) for name, f in variants.items()}, work)
     elif agree:
         # copies: the other variant may write into the same array
-        first = {name: _copied(_called(name, f)) for name, f in variants.items()}
+        first = {name: copied(first_call(name, f)) for name, f in variants.items()}
         check_agreement(*first.values())
-        first = {name: _sampled(result) for name, result in first.items()}
+        first = {name: thinned(result) for name, result in first.items()}
     else:
         for name, f in variants.items():
-            _call(f'the variant {name!r}', f)
+            call(f'the variant {name!r}', f)
     try:
         calls = _calibrate([slow, fast], sync, now, length)
         pairs, f = _until_decided(lambda: _round([slow, fast], calls, sync, now), lambda p: p[0] / p[1],
@@ -768,7 +513,7 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
                            f'raised {type(e).__name__} in a later call than the first: {e}. Variants are '
                            'called thousands of times: each call must find what the first one found.') from e
     if agree and work is None:
-        check_later_calls(first, {name: _sampled(_copied(_call(f'the variant {name!r}', f)))
+        check_later_calls(first, {name: thinned(copied(call(f'the variant {name!r}', f)))
                                   for name, f in variants.items()})
     medians = np.median(pairs, axis=0).tolist() if pairs else [math.nan] * 2
     return Ratio(**vars(f), slow=medians[0], fast=medians[1])
