@@ -36,4 +36,27 @@ def slots():
     return panels[-1]
 
 
-FIGURES = {'slots': slots}
+def phases():
+    """An answer in time: one pass over the prompt, then a pass for each token."""
+    _, ax = plt.subplots(figsize=(6.2, 2.3), layout='constrained')
+    prefill, decode, tokens = 3.0, 0.9, 7
+    ax.barh(0, prefill - 0.06, 0.7, 0, color='#9ecae1', edgecolor='0.3')
+    ax.text(prefill / 2, 0, 'prefill: one pass\nover the whole prompt', ha='center', va='center', fontsize=8.5)
+    for i in range(tokens):
+        ax.barh(0, decode - 0.06, 0.7, prefill + i * decode, color='#fdd0a2', edgecolor='0.3')
+        ax.text(prefill + (i + 0.46) * decode, 0, '1 token', ha='center', va='center', fontsize=7.5)
+    for start, end, text in ((0, prefill, 'time to first token'),
+                             (prefill + decode, prefill + 2 * decode, 'time per output token')):
+        ax.annotate('', (end, 0.62), (start, 0.62), arrowprops={'arrowstyle': '<->', 'color': '0.3',
+                                                                'shrinkA': 0, 'shrinkB': 0})
+        ax.text((start + end) / 2, 0.7, text, ha='center', va='bottom', fontsize=8.5)
+    starts = [0, *(prefill + i * decode for i in range(tokens))]
+    for x in starts:
+        ax.annotate('', (x + 0.1, -0.38), (x + 0.1, -0.85), arrowprops={'arrowstyle': '->', 'color': '0.3'})
+    ax.text(starts[3], -0.95, 'all weights are read, once in each pass', ha='center', va='top', fontsize=8.5)
+    ax.set(xlim=(-0.1, prefill + tokens * decode + 0.1), ylim=(-1.25, 1.0))
+    ax.axis('off')
+    return ax
+
+
+FIGURES = {'phases': phases, 'slots': slots}
