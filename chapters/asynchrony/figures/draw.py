@@ -1,5 +1,8 @@
 """The figures of this topic: python -m tools.figures asynchrony"""
 
+from matplotlib import pyplot as plt
+
+from chapters.drawing import BLUE, GREY, LIGHT, WARM
 from d2l_local import plotting
 from tested_results.traces import Event
 
@@ -39,4 +42,26 @@ def model():
     return ax
 
 
-FIGURES = {'front_ends': front_ends, 'dependencies': dependencies, 'model': model}
+def waits():
+    """A chain of eleven matmuls in MXNet's engine, and when two kinds of waits return; a matmul lasts 1."""
+    matmuls, issuing = 11, 0.35
+    first_wait_returns = 2              # it is queued behind the second matmul
+    _, ax = plt.subplots(figsize=(6.4, 2.6))
+    for number in range(1, matmuls + 1):
+        ax.broken_barh([(number - 1, 1)], (0.65, 0.7), facecolor=WARM, edgecolor=GREY, linewidth=0.8)
+        ax.text(number - 0.5, 1, number, ha='center', va='center')
+    for y, returns in ((2, first_wait_returns), (0, matmuls)):
+        ax.broken_barh([(0, issuing)], (y - 0.35, 0.7), facecolor=BLUE, edgecolor='white', linewidth=0.8)
+        ax.broken_barh([(issuing, returns - issuing)], (y - 0.35, 0.7), facecolor=LIGHT, edgecolor=GREY,
+                       linewidth=0.8)
+        ax.plot([returns, returns], [y, 1], color=GREY, linestyle=':', linewidth=1.5, zorder=0)
+        ax.text((issuing + returns) / 2, y, 'waits', ha='center', va='center')
+        ax.text(returns + 0.15, y, 'goes on', ha='left', va='center')
+    ax.set(xlim=(0, 12.5), ylim=(-0.5, 2.5), xticks=[], xlabel='time', yticks=[2, 1, 0],
+           yticklabels=['host: wait_to_read\nof the first result', 'device: matmuls', 'host: waitall'])
+    ax.grid(visible=False)
+    ax.tick_params('y', length=0)
+    return ax
+
+
+FIGURES = {'front_ends': front_ends, 'dependencies': dependencies, 'model': model, 'waits': waits}

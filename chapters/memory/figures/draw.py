@@ -54,4 +54,57 @@ def ways():
     return ax
 
 
-FIGURES = {'mountain': mountain, 'ways': ways}
+def step_in_blocks(recompute, blocks=4):
+    """The phases of a training step of equal blocks, in order.
+
+    A block keeps 9 units, its input of 1 unit included, as in the second notebook. Its forward pass takes
+    a unit of time, and its backward pass two.
+
+    Args:
+        recompute: whether the step keeps only the inputs, and computes each block again.
+
+    Returns:
+        Three lists: the name and the block of each phase, such as ``('forward', 2)``; how long it lasts; and
+        how much is kept when it ends.
+    """
+    given, inside = 1, 9
+    phases, lengths, kept = [], [], [0]
+    for block in range(1, blocks + 1):
+        phases.append(('forward', block))
+        lengths.append(1)
+        kept.append(kept[-1] + (given if recompute else inside))
+    for block in range(blocks, 0, -1):
+        if recompute:
+            phases.append(('forward again', block))
+            lengths.append(1)
+            kept.append(kept[-1] + inside - given)
+        phases.append(('backward', block))
+        lengths.append(2)
+        kept.append(kept[-1] - inside)
+    return phases, lengths, kept[1:]
+
+
+def recomputation():
+    """What is kept for the backward pass over a step, without and with a checkpoint for each block."""
+    colours = {'forward': '#4c72b0', 'forward again': '#8172b3', 'backward': '#937860'}
+    titles = {False: 'everything is kept', True: 'only the input of each block is kept'}
+    _, axes = plt.subplots(2, 1, figsize=(6.4, 4.2), sharex=True, sharey=True)
+    for ax, recompute in zip(axes, titles, strict=True):
+        phases, lengths, kept = step_in_blocks(recompute)
+        ends = np.cumsum(lengths)
+        ax.fill_between([0, *ends], [0, *kept], color=PARTS['activations'], linewidth=0, label='activations')
+        for (name, block), length, end in zip(phases, lengths, ends, strict=True):
+            ax.broken_barh([(end - length, length)], (-8, 6), facecolor=colours[name], edgecolor='white',
+                           linewidth=1, label=name)
+            ax.text(end - length / 2, -5, block, ha='center', va='center', color='white')
+        ax.set(ylim=(-9, 40), yticks=[], xticks=[], ylabel='kept')
+        ax.set_title(titles[recompute], loc='left', fontsize=10)
+    axes[1].set(xlabel='time', xlim=(0, 16.1))
+    handles, labels = axes[1].get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    axes[0].legend(once.values(), once, loc='upper right', frameon=False)
+    plt.tight_layout()
+    return axes
+
+
+FIGURES = {'mountain': mountain, 'ways': ways, 'recomputation': recomputation}
