@@ -1,36 +1,34 @@
 """The figures of this topic: python -m tools.figures hybridization
 
-They are drawn from what the frameworks really export. Where a framework is absent, its
-figure is left as it is.
+The graph is drawn from what PyTorch really exports. Where PyTorch is absent, it is left as it is.
 """
 
-import tempfile
 from importlib.util import find_spec
-from pathlib import Path
 
+from chapters.drawing import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, box, canvas, write
 from d2l_local import plotting
 
 
-def symbol():
-    """A two-layer perceptron as MXNet exports it."""
-    if find_spec('mxnet') is None:
-        return False
-    from mxnet import np, npx
-    from mxnet.gluon import nn
-    npx.set_np()
-    net = nn.HybridSequential(prefix='')
-    net.add(nn.Dense(4, activation='relu', prefix='hidden_'), nn.Dense(2, prefix='out_'))
-    net.initialize()
-    net.hybridize()
-    net(np.ones((1, 3)))
-    with tempfile.TemporaryDirectory() as folder:
-        net.export(f'{folder}/net')
-        nodes, edges, inputs = plotting.symbol_graph(Path(folder, 'net-symbol.json').read_text())
-    return plotting.graph(nodes, edges, inputs)
+def launches():
+    """Three operations of which each is dispatched by itself, and the same ones in a graph: a sketch."""
+    ax = canvas(6.4, 3.1)
+    dispatch, kernel, left, height = 1.25, 0.62, 1.0, 0.42
+    write(ax, 0.05, 2.92, 'eager: a dispatch for each operation', 10, weight='bold', ha='left')
+    write(ax, 0.05, 1.32, 'a graph: one call', 10, weight='bold', ha='left')
+    for y, name in ((2.3, 'Python'), (1.78, 'device'), (0.7, 'Python'), (0.18, 'device')):
+        write(ax, 0.05, y + height / 2, name, 9, ha='left', color=GREY)
+    for i, name in enumerate(('matmul', 'relu', 'matmul')):
+        start = left + i * dispatch
+        box(ax, start, 2.3, dispatch - 0.05, height, 'dispatch', LIGHT, BLUE)
+        box(ax, start + dispatch, 1.78, kernel, height, name, WARM, ORANGE)
+    box(ax, left, 0.7, dispatch - 0.05, height, 'enter', LIGHT, BLUE)
+    box(ax, left + dispatch, 0.18, 1.5 * kernel, height, 'matmul+relu', MINT, GREEN, 8)
+    box(ax, left + dispatch + 1.5 * kernel + 0.03, 0.18, kernel, height, 'matmul', WARM, ORANGE)
+    return ax
 
 
 def fx():
-    """The same perceptron as torch.export captures it."""
+    """A two-layer perceptron as torch.export captures it."""
     if find_spec('torch') is None:
         return False
     import torch
@@ -39,4 +37,4 @@ def fx():
     return plotting.graph(*plotting.fx_graph(program.graph_module))
 
 
-FIGURES = {'symbol': symbol, 'fx': fx}
+FIGURES = {'launches': launches, 'fx': fx}
