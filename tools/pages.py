@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -43,7 +43,7 @@ from tools.source import ROOT
 from tools.theme import draw
 
 BUILD = ROOT / '_build'
-COPIED = ('.md', '.svg', '.png')
+PICTURES = ('.svg', '.png')
 SHOWN = ('.css', '.js', '.svg', '.woff2')         # of the theme
 # What the theme and the extensions put into a page and nobody needs: a live kernel, whose script is
 # declared twice; half a megabyte that draws icons which the style sheet shows as well, and fonts ahead
@@ -65,80 +65,276 @@ MADE = 'made'          # in a source tree: its pages stand as they are
 
 
 def put(path: Path, text: str) -> bool:
-    """Write a file if it would change; tell if it did.
-
-    Where no source changed, the pages stand (:data:`MADE`). Else :func:`make` makes all of them anew.
-    """
+    """Write a file if it would change; tell if it did."""
     if path.exists() and path.read_text() == text:
         return False
     source.put_whole(path, text)
     return True
 
 
-def not_run_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger_page.Entry]) -> None:
-    """Say below the title that a page shows stored outputs, from which machine, and why."""
-    reason = source.missing(source.framework(path))
-    what, kind = ('Not re-run here', 'warning') if reason else ('Not measured here yet', 'note')
-    why = f'{reason}.' if reason else '`make book` replaces them by those of your machine.'
-    where = f' of {ledger_page.machines(entries)}' if entries else ''
-    first = nb.cells[0]
-    head, _, rest = first.source.partition('\n')
-    first.source = (f'{head}\n\n```{{admonition}} {what}\n:class: {kind}\nThe outputs on this page '
-                    f'are stored ones{where}: {why}\n```\n{rest}')
+# What all pages are made from ----------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Question:
+    """A guess that a notebook asks for, before it shows the result."""
+
+    id: str             # of the result
+    words: str
+    page: str           # path without suffix, from the root
+
+    @property
+    def address(self) -> str:
+        """Where the question stands, from the root of the pages."""
+        return f'{self.page}.html#ask-{self.id}'
 
 
-def measured_note(path: Path, nb: nbformat.NotebookNode, entries: list[ledger_page.Entry]) -> None:
-    """Say below the title that the numbers on a page are this machine's, and when they were measured."""
-    kept = runs.EXECUTED / path.relative_to(ROOT)
-    if not entries or not kept.exists():
-        return
-    when = time.strftime('%Y-%m-%d', time.localtime(kept.stat().st_mtime))
-    head, _, rest = nb.cells[0].source.partition('\n')
-    nb.cells[0].source = (f'{head}\n\n<p class="d2l-whose">The numbers on this page were measured on this '
-                          f'machine, {when}: {escape(ledger_page.machines(entries))}.</p>\n{rest}')
-
-
-def quote(text: str, page: str, entries: dict[str, ledger_page.Entry], said: dict[str, str],
-          machines: list[Ledger], asked: dict[str, str], kept: dict[str, Claim] | None = None) -> str:
-    """Put the shown run's numbers into the links that quote results, with a mark and a card.
+@dataclass(frozen=True)
+class Book:
+    """What all pages are made from; it is computed before the first page, and no page changes it.
 
     Args:
-        said: for each result the page that measures it if it quotes it, else the first that does; those
-            of this text are added.
-        machines: the ledgers of other machines.
-        asked: for results that the book asks to guess, the address of the question from the root.
-        kept: the results of the stored run, or of a ledger, whose number stands where this run has none.
+        entries: the results of the notebooks that are shown, in reading order.
+        quotable: what the text may quote, by id: these results, and the stored one where they lack it.
+        with_numbers: results of the stored run or of a ledger, by id; their number stands in the text
+            where the shown run has none.
+        ledgers: of other machines.
+        homes: for each result, by id, the page to whose sentence its box leads (:func:`homes`).
+        questions: by the id of the result, in reading order.
+        stored: the names of the pages that were not run here.
+        live_numbers: from which the figures start that a reader can turn.
+        summary: the ledger in one line.
     """
-    kept = kept or {}
-    up = '../' * page.count('/')
+
+    entries: tuple[ledger_page.Entry, ...]
+    quotable: dict[str, ledger_page.Entry]
+    with_numbers: dict[str, Claim] = field(default_factory=dict)
+    ledgers: tuple[Ledger, ...] = ()
+    homes: dict[str, str] = field(default_factory=dict)
+    questions: dict[str, Question] = field(default_factory=dict)
+    stored: frozenset[str] = frozenset()
+    live_numbers: live.Runs | None = None
+    summary: str = ''
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """The addresses of the questions, by the id of the result."""
+        return {id: question.address for id, question in self.questions.items()}
+
+    @classmethod
+    def of(cls, shown: dict[Path, nbformat.NotebookNode], old: set[Path]) -> 'Book':
+        """The book with these notebooks.
+
+        Args:
+            shown: the notebooks with the outputs to show, in reading order.
+            old: those of them that were not run here.
+        """
+        notebooks = {ledger_page.page_name(path): nb for path, nb in shown.items()}
+        not_run = frozenset(ledger_page.page_name(path) for path in old)
+        entries: list[ledger_page.Entry] = []
+        stored: list[ledger_page.Entry] = []
+        questions: dict[str, Question] = {}
+        for path, nb in shown.items():
+            name = ledger_page.page_name(path)
+            entries += ledger_page.collect(nb, name, path in old)
+            stored += ledger_page.collect(source.read(path), name, True)
+            for _, asked in outputs(nb, predictions.METADATA_KEY):
+                questions[asked['id']] = Question(asked['id'], asked['question'], name)
+        ledgers = ledger.all_ledgers()
+        quotable = {e.claim.id: e for e in [*stored, *entries]}
+        seconds = sum(e.claim.seconds for e in entries if not e.stored)
+        # A sentence of a notebook comes before those of the other pages.
+        texts = [*shown, *(p for p in source.pages() if p.suffix == '.md')]
+        quoted: list[tuple[str, str]] = []
+        for path in texts:
+            quoted += [(ledger_page.page_name(path), link.id) for link in quotations.links(path)]
+        return cls(
+            entries=tuple(entries),
+            quotable=quotable,
+            with_numbers=ledger.completed({e.claim.id: e.claim for e in stored}, ledgers),
+            ledgers=tuple(ledgers),
+            homes=homes(quotable, quoted),
+            questions=questions,
+            stored=not_run,
+            live_numbers=live.measured(notebooks, not_run),
+            summary=ledger_page.line(entries, seconds))
+
+
+def outputs(nb: nbformat.NotebookNode, key: str) -> Iterator[tuple[nbformat.NotebookNode, dict]]:
+    """The outputs of a notebook that have such metadata, each with them."""
+    for cell in nb.cells:
+        for output in cell.get('outputs', []):
+            if data := output.get('metadata', {}).get(key):
+                yield output, data
+
+
+def homes(results: dict[str, ledger_page.Entry], quoted: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """For each result that a page quotes, the page that measures it if that quotes it; else the first.
+
+    Args:
+        results: by id; others count for nothing.
+        quoted: the name of a page and the id of a result that it quotes, in the order of the book.
+    """
+    found: dict[str, str] = {}
+    for page, id in quoted:
+        if id in results and (id not in found or page == results[id].page):
+            found[id] = page
+    return found
+
+
+# One page ------------------------------------------------------------------------------------------
+
+@dataclass
+class Document:
+    """A page on its way from its source to what Sphinx reads: a notebook, or one cell of Markdown.
+
+    The processors change it one after another; each takes the document and the book, and returns nothing.
+    """
+
+    path: Path
+    notebook: nbformat.NotebookNode
+
+    @classmethod
+    def of_markdown(cls, path: Path, text: str) -> 'Document':
+        """A Markdown file."""
+        return cls(path, nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)]))
+
+    @property
+    def name(self) -> str:
+        """The path without suffix, from the root."""
+        return ledger_page.page_name(self.path)
+
+    @property
+    def up(self) -> str:
+        """The way from the page to the root of the book."""
+        return '../' * self.name.count('/')
+
+    def texts(self) -> list[nbformat.NotebookNode]:
+        """The cells of Markdown."""
+        return [cell for cell in self.notebook.cells if cell.cell_type == 'markdown']
+
+    def written(self) -> str:
+        """The content of the file for Sphinx."""
+        if self.path.suffix == '.md':
+            return self.notebook.cells[0].source
+        return nbformat.writes(self.notebook)
+
+
+def page(document: Document, book: Book) -> str:
+    """A page as Sphinx reads it: each processor for its kind goes over the document once, in their order."""
+    for process in PROCESSORS[document.path.suffix]:
+        process(document, book)
+    return document.written()
+
+
+def say_where_it_ran(document: Document, book: Book) -> None:
+    """Say below a notebook's title whether its outputs are from here, and from which machine."""
+    mine = [e for e in book.entries if e.page == document.name]
+    if document.name in book.stored:
+        note = not_run_note(document.path, mine)
+    else:
+        note = measured_note(document.path, mine)
+    if note:
+        first = document.notebook.cells[0]
+        title, _, rest = first.source.partition('\n')
+        first.source = f'{title}\n\n{note}\n{rest}'
+
+
+def not_run_note(path: Path, entries: list[ledger_page.Entry]) -> str:
+    """Says that a page shows stored outputs, from which machine, and why.
+
+    Args:
+        entries: the results of this page.
+    """
+    reason = source.missing(source.framework(path))
+    if reason:
+        what, kind = 'Not re-run here', 'warning'
+        why = f'{reason}.'
+    else:
+        what, kind = 'Not measured here yet', 'note'
+        why = '`make book` replaces them by those of your machine.'
+    where = f' of {ledger_page.machines(entries)}' if entries else ''
+    return (f'```{{admonition}} {what}\n:class: {kind}\nThe outputs on this page '
+            f'are stored ones{where}: {why}\n```')
+
+
+def measured_note(path: Path, entries: list[ledger_page.Entry]) -> str:
+    """Says that the numbers on a page are this machine's, and when they were measured; may be empty.
+
+    Args:
+        entries: the results of this page.
+    """
+    kept = runs.EXECUTED / path.relative_to(ROOT)
+    if not entries or not kept.exists():
+        return ''
+    when = time.strftime('%Y-%m-%d', time.localtime(kept.stat().st_mtime))
+    return (f'<p class="d2l-whose">The numbers on this page were measured on this '
+            f'machine, {when}: {escape(ledger_page.machines(entries))}.</p>')
+
+
+def write_for_sphinx(document: Document, book: Book) -> None:
+    """Write directives and roles in the place of a notebook's plain Markdown."""
+    for cell in document.texts():
+        cell.source = markup.for_sphinx(cell.source, document.name, cell.id)
+
+
+def link_solutions(document: Document, book: Book) -> None:
+    """Lead from each exercise to its solutions."""
+    for cell in document.texts():
+        cell.source = exercises.with_solutions(cell.source)
+
+
+def link_terms(document: Document, book: Book) -> None:
+    """Lead from the first use of each term to the glossary, which itself stays as it is."""
+    if document.path.stem == 'glossary':
+        return
+    seen: set[str] = set()
+    for cell in document.texts():
+        cell.source = terms.link(cell.source, seen)
+
+
+def quote(document: Document, book: Book) -> None:
+    """Put the shown run's numbers into the links that quote results, with a mark and a card.
+
+    The first link to a result on the page that is its home gets the anchor that :func:`point_back` leads to.
+    """
+    anchored: set[str] = set()
 
     def replace(m: re.Match) -> str:
         words, id, part = m[1], m[2], m[3] or ''
-        if id not in entries:
+        if id not in book.quotable:
             return words
-        e = entries[id]
-        old = kept.get(id)
-        number = old.machine if old and old.value is not None and e.claim.value is None else ''
-        here = id not in said or e.page == page != said[id]
-        anchor = f'said-{id}' if here else ''
-        if here:
-            said[id] = page
+        entry = book.quotable[id]
+        claim, other = entry.claim, book.with_numbers.get(id)
+        anchor = asked = whose_number = ''
+        if book.homes.get(id) == document.name and id not in anchored:
+            anchored.add(id)
+            anchor = f'said-{id}'
+        if id in book.questions and claim.value:
+            asked = document.up + book.questions[id].address
+        if claim.value is None and other and other.value is not None:
+            whose_number = other.machine
         with contextlib.suppress(quoting.Misfit):       # a test names it; the page shows the source's
-            words = quoting.rendered(words, e.claim, part)
-        return cards.link(words, e.claim, e.link(page), e.stored, machines, f'{up}{ledger_page.HERE}.html',
-                          anchor,
-                          up + asked[id] if id in asked and e.claim.value else '', number)
-    return quotations.LINK.sub(replace, text)
+            words = quoting.rendered(words, claim, part)
+        return cards.link(words, claim, entry.link(document.name), entry.stored, book.ledgers,
+                          f'{document.up}{ledger_page.HERE}.html', anchor, asked, whose_number)
+
+    for cell in document.texts():
+        cell.source = quotations.LINK.sub(replace, cell.source)
 
 
-def point_back(nb: nbformat.NotebookNode, page: str, said: dict[str, str], stored: bool,
-               machines: list[Ledger]) -> None:
+def point_back(document: Document, book: Book) -> None:
     """Fold each result at its cell, and lead from it to the sentence that quotes it."""
-    for out in (out for cell in nb.cells for out in cell.get('outputs', [])):
-        if data := out.get('metadata', {}).get(claims.METADATA_KEY):
-            where = said.get(data['id'], page)
-            file = '' if where == page else '../' * page.count('/') + where + '.html'
-            out.data['text/html'] = cards.box(Claim.of(data), stored, machines, f'{file}#said-{data["id"]}')
+    for output, data in outputs(document.notebook, claims.METADATA_KEY):
+        entry = book.quotable[data['id']]
+        home = book.homes.get(entry.claim.id, document.name)
+        file = '' if home == document.name else f'{document.up}{home}.html'
+        output.data['text/html'] = cards.box(entry.claim, entry.stored, book.ledgers,
+                                             f'{file}#said-{entry.claim.id}')
+
+
+def split_off_questions(document: Document, book: Book) -> None:
+    """Show the questions at the end of a cell without their calls."""
+    document.notebook.cells = [part for cell in document.notebook.cells for part in asking(cell)]
 
 
 def asking(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
@@ -162,29 +358,28 @@ def asking(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     return [code, asked] if code.source or code.outputs else [asked]
 
 
-def ask(nb: nbformat.NotebookNode, page: str, entries: dict[str, ledger_page.Entry]) -> list[str]:
-    """Give each question the figure that ``predict.js`` compares a guess with; returns rows of a table.
+def ask(document: Document, book: Book) -> None:
+    """Give each question the figure that ``predict.js`` compares a guess with.
 
     Without that script, or where nothing was measured, the question stands before its result.
     """
-    rows = []
-    for out in (out for cell in nb.cells for out in cell.get('outputs', [])):
-        if not (data := out.get('metadata', {}).get(predictions.METADATA_KEY)):
-            continue
-        id, question = data['id'], escape(data['question'])
-        c = entries[id].claim if id in entries else None
-        more = '' if c is None or not c.value else ''.join(f' data-{k}="{escape(str(v))}"' for k, v in {
-            'value': c.value, 'figure': c.reading, 'unit': c.unit,
-            'topic': page.split('/')[-2], 'up': '../' * page.count('/')}.items())
-        out.data['text/html'] = (f'<div class="d2l-predict" id="ask-{id}" data-claim="{id}"{more}>'
-                                 f'<p><b>Guess first.</b> {question}</p></div>')
-        rows.append(f'<tr data-claim="{id}"><td>'
-                    f'<a href="../../{page}.html#ask-{id}">{question}</a></td></tr>')
-    return rows
+    for output, data in outputs(document.notebook, predictions.METADATA_KEY):
+        id = data['id']
+        claim = book.quotable[id].claim if id in book.quotable else None
+        more = ''
+        if claim is not None and claim.value:
+            known = {'value': claim.value, 'figure': claim.reading, 'unit': claim.unit,
+                     'topic': document.name.split('/')[-2], 'up': document.up}
+            more = ''.join(f' data-{name}="{escape(str(value))}"' for name, value in known.items())
+        output.data['text/html'] = (f'<div class="d2l-predict" id="ask-{id}" data-claim="{id}"{more}>'
+                                    f'<p><b>Guess first.</b> {escape(data["question"])}</p></div>')
 
 
-def guesses(rows: list[str]) -> str:
+def guesses(questions: Iterable[Question]) -> str:
     """All questions of the book; ``predict.js`` puts what the reader guessed beside them."""
+    rows = [f'<tr data-claim="{question.id}"><td>'
+            f'<a href="../../{question.address}">{escape(question.words)}</a></td></tr>'
+            for question in questions]
     return ('<div class="d2l-guesses d2l-ledger"><table class="table"><thead><tr>'
             '<th scope="col">question</th></tr></thead><tbody>\n' + '\n'.join(rows)
             + '\n</tbody></table></div>')
@@ -218,126 +413,100 @@ def topics() -> str:
     return '::::{grid} 1 2 2 2\n:gutter: 3\n\n' + '\n'.join(cards) + '::::'
 
 
-def questions(nb: nbformat.NotebookNode, page: str) -> dict[str, str]:
-    """The results that a page asks to guess, with the address of the question from the root."""
-    return {data['id']: f'{page}.html#ask-{data["id"]}' for cell in nb.cells
-            for out in cell.get('outputs', [])
-            if (data := out.get('metadata', {}).get(predictions.METADATA_KEY))}
+# What a comment in a Markdown page asks for.
+CONTENTS: dict[str, Callable[[Book], str]] = {
+    '<!-- ledger -->': lambda book: ledger_page.page(book.entries, book.summary, book.ledgers, book.asked),
+    '<!-- ledger: line -->': lambda book: counted(book.entries),
+    '<!-- topics -->': lambda book: topics(),
+    '<!-- refuted -->': lambda book: ledger_page.refuted(book.ledgers, book.entries),
+    '<!-- history -->': lambda book: ledger_page.history(),
+    '<!-- guesses -->': lambda book: guesses(book.questions.values()),
+    '<!-- exercises -->': lambda book: exercises.index(),
+}
 
 
-@dataclass
-class Results:
-    """What the text can quote, and what :func:`quote` needs to know of it; ``said`` as quoting goes on."""
-
-    entries: dict[str, ledger_page.Entry]
-    kept: dict[str, Claim]
-    machines: list[Ledger]
-    asked: dict[str, str]
-    said: dict[str, str] = field(default_factory=dict)
-
-    def put_into(self, text: str, page: str) -> str:
-        """A page's text with these numbers."""
-        return quote(text, page, self.entries, self.said, self.machines, self.asked, self.kept)
+def fill_in(document: Document, book: Book) -> None:
+    """Put what a page's comments ask for in their place: the ledger, cards of the topics, tables."""
+    for cell in document.texts():
+        for comment, content in CONTENTS.items():
+            if comment in cell.source:
+                cell.source = cell.source.replace(comment, content(book))
 
 
-def prepare(shown: dict, old: set[Path], sphinx_source: Path) -> tuple[str, str]:
+def put_live_figures(document: Document, book: Book) -> None:
+    """Put the figures that a reader can turn in the place of their marks."""
+    for cell in document.texts():
+        if live.MARK.search(cell.source):
+            known = figures.load(document.path.parent.name, 'live').LIVE
+            cell.source = live.insert(cell.source, known, book.live_numbers)
+
+
+# For each kind of page, what is done to it, in this order: quoting asks for links as Sphinx has them; what
+# is filled in afterwards has its numbers already, and no term in it is linked.
+PROCESSORS: dict[str, tuple[Callable[[Document, Book], None], ...]] = {
+    '.ipynb': (say_where_it_ran, write_for_sphinx, link_terms, quote, ask, point_back, split_off_questions),
+    '.md': (link_solutions, link_terms, quote, fill_in, put_live_figures),
+}
+
+
+# The source tree -----------------------------------------------------------------------------------
+
+def assets() -> Iterator[tuple[Path, Path]]:
+    """The files that Jupyter Book needs besides pages, and where in its tree they go."""
+    for name in ('_toc.yml', 'chapters/reference/references.bib'):
+        yield ROOT / name, Path(name)
+    for path in (ROOT / 'chapters').rglob('*'):
+        if path.suffix in PICTURES:
+            yield path, path.relative_to(ROOT)
+    for path in (ROOT / 'tools' / 'theme').iterdir():
+        if path.suffix in SHOWN:
+            yield path, path.relative_to(ROOT / 'tools')
+    for path in (live_figures.SCRIPT, live_figures.STYLE):
+        yield path, Path('theme') / path.name
+
+
+def source_tree(shown: dict[Path, nbformat.NotebookNode], book: Book) -> Iterator[tuple[Path, str | Path]]:
+    """What Jupyter Book reads: for each file its place in the tree, and its text or the file to copy."""
+    yield Path('_config.yml'), published((ROOT / '_config.yml').read_text())
+    for path, nb in shown.items():
+        yield path.relative_to(ROOT), page(Document(path, copy.deepcopy(nb)), book)
+    for path in source.pages():
+        if path.suffix == '.md':
+            yield path.relative_to(ROOT), page(Document.of_markdown(path, path.read_text()), book)
+    for path, place in assets():
+        yield place, path
+
+
+def prepare(shown: dict[Path, nbformat.NotebookNode], old: set[Path], sphinx_source: Path) -> tuple[str, str]:
     """Write the source tree that Jupyter Book reads; returns the ledger's line and its JSON.
 
+    Where it differs from what stands there, the mark goes by which :func:`make` knows that the pages
+    need not be made (:data:`MADE`).
+
     Args:
-        shown: the notebooks with the outputs to show.
+        shown: the notebooks with the outputs to show; they stay as they are.
         old: those of them that were not run here.
     """
-    entries = [e for path, nb in shown.items()
-               for e in ledger_page.collect(nb, ledger_page.page_name(path), path in old)]
-    # A result that this run has not made is shown as it is stored.
-    stored = [e for path in shown
-              for e in ledger_page.collect(source.read(path), ledger_page.page_name(path), True)]
-    summary = ledger_page.line(entries, sum(e.claim.seconds for e in entries if not e.stored))
-    machines = ledger.all_ledgers()
-    results = Results(
-        {e.claim.id: e for e in [*stored, *entries]},
-        ledger.completed({e.claim.id: e.claim for e in stored}, machines), machines,
-        {id: where for path, nb in shown.items()
-         for id, where in questions(nb, ledger_page.page_name(path)).items()})
-    found = live.measured({ledger_page.page_name(p): nb for p, nb in shown.items()},
-                              {ledger_page.page_name(p) for p in old})
-    wanted, same, rows = {sphinx_source / MADE}, (sphinx_source / MADE).exists(), []
-
-    # Notebooks first: a result's own page is where its sentence stands, if it stands there.
-    for path, nb in shown.items():
-        rows += quote_notebook(path, nb, entries, path in old, results)
-    for path, to in sources(sphinx_source):
+    book = Book.of(shown, old)
+    wanted, same = {sphinx_source / MADE}, True
+    for place, content in source_tree(shown, book):
+        to = sphinx_source / place
         wanted.add(to)
-        if path.suffix in ('.png', '.woff2'):
-            changed = not to.exists() or to.read_bytes() != path.read_bytes()
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, to)
-        else:
-            content = published(path.read_text()) if path.name == '_config.yml' else path.read_text()
-            if path.suffix == '.md':
-                content = exercises.with_solutions(content)
-                linked = content if path.stem == 'glossary' else terms.link(content, set())
-                content = results.put_into(linked, ledger_page.page_name(path))
-                content = filled_in(content, entries, summary, results, rows)
-            if live.MARK.search(content):
-                content = live.insert(content, figures.load(path.parent.name, 'live').LIVE, found)
+        if isinstance(content, str):
             changed = put(to, content)
+        else:
+            changed = not to.exists() or to.read_bytes() != content.read_bytes()
+            if changed:
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(content, to)
         same = same and not changed
-    for path, nb in shown.items():
-        point_back(nb, ledger_page.page_name(path), results.said, path in old, results.machines)
-        nb.cells = [part for cell in nb.cells for part in asking(cell)]
-        wanted.add(sphinx_source / path.relative_to(ROOT))
-        same = not put(sphinx_source / path.relative_to(ROOT), nbformat.writes(nb)) and same
     for stale in sphinx_source.rglob('*'):
         if stale.is_file() and stale not in wanted and '_build' not in stale.parts[len(sphinx_source.parts):]:
             stale.unlink()
             same = False
     if not same:
         (sphinx_source / MADE).unlink(missing_ok=True)
-    return summary, ledger_page.as_json(entries, summary)
-
-
-def quote_notebook(path: Path, nb: nbformat.NotebookNode, entries: list[ledger_page.Entry], old: bool,
-                   results: Results) -> list[str]:
-    """Put notes, numbers and links into a notebook's text; returns its rows of the page of guesses."""
-    name, seen = ledger_page.page_name(path), set()
-    mine = [e for e in entries if e.page == name]
-    not_run_note(path, nb, mine) if old else measured_note(path, nb, mine)
-    rows = ask(nb, name, results.entries)
-    for cell in nb.cells:
-        if cell.cell_type == 'markdown':
-            text = terms.link(markup.for_sphinx(cell.source, name, cell.id), seen)
-            cell.source = results.put_into(text, name)
-    return rows
-
-
-def sources(to: Path) -> Iterator[tuple[Path, Path]]:
-    """The files that Jupyter Book needs besides notebooks, and where in its tree they go."""
-    theme = ROOT / 'tools' / 'theme'
-    for path in (*(ROOT / n for n in ('_config.yml', '_toc.yml', 'chapters/reference/references.bib')),
-                 *(p for p in source.pages() if p.suffix == '.md'),
-                 *(p for p in (ROOT / 'chapters').rglob('*') if p.suffix in COPIED[1:])):
-        yield path, to / path.relative_to(ROOT)
-    for path in theme.iterdir():
-        if path.suffix in SHOWN:
-            yield path, to / path.relative_to(ROOT / 'tools')
-    for path in (live_figures.SCRIPT, live_figures.STYLE):
-        yield path, to / 'theme' / path.name
-
-
-def filled_in(content: str, entries: list[ledger_page.Entry], summary: str, results: Results,
-              rows: list[str]) -> str:
-    """A Markdown page with what its comments ask for: the ledger, cards of the topics, tables."""
-    for mark, made in (('<!-- ledger -->',
-                        lambda: ledger_page.page(entries, summary, results.machines, results.asked)),
-                       ('<!-- ledger: line -->', lambda: counted(entries)),
-                       ('<!-- topics -->', topics),
-                       ('<!-- refuted -->', lambda: ledger_page.refuted(results.machines, entries)),
-                       ('<!-- history -->', ledger_page.history),
-                       ('<!-- guesses -->', lambda: guesses(rows)),
-                       ('<!-- exercises -->', exercises.index)):
-        content = content.replace(mark, made()) if mark in content else content
-    return content
+    return book.summary, ledger_page.as_json(book.entries, book.summary)
 
 
 def published(config: str) -> str:
@@ -351,6 +520,8 @@ def published(config: str) -> str:
                                   'notebook_interface': 'jupyterlab'}
     return yaml.safe_dump(settings, sort_keys=False)
 
+
+# HTML ----------------------------------------------------------------------------------------------
 
 def mended(page: str) -> str:
     """A page without what is too much in it, with a mode of colours, and its side bar as a landmark."""
@@ -400,7 +571,7 @@ def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
 
     Warnings are errors. The old pages give way to the new ones when these are complete.
     """
-    summary, json_text = prepare(copy.deepcopy(shown), old, sphinx_source)
+    summary, json_text = prepare(shown, old, sphinx_source)
     new, gone = html.with_name(html.name + '.new'), html.with_name(html.name + '.old')
     if gone.exists() and not html.exists():         # stopped in the moment of changing places
         gone.rename(html)

@@ -30,20 +30,23 @@ node = pytest.mark.skipif(not shutil.which('node'), reason='needs node')
 
 
 def asked():
-    """The questions as ``tools/pages.py`` writes them, and the rows of the page of guesses."""
+    """The questions as ``tools/pages.py`` writes them, and those of the page of guesses."""
     entries = {id: ledger_page.Entry(c, 'chapters/one/page', True) for id, c in RESULTS.items()}
     outs = [nbformat.v4.new_output('display_data', {}, metadata={
         predictions.METADATA_KEY: {'id': id, 'question': f'How many "{id}" & <more>?'}})
         for id in [*entries, 'a-none']]
     cell = nbformat.v4.new_code_cell('', outputs=outs)
-    rows = pages.ask(nbformat.v4.new_notebook(cells=[cell]), 'chapters/one/page', entries)
-    return [o.data['text/html'] for o in outs], rows
+    document = pages.Document(ROOT / 'chapters/one/page.ipynb', nbformat.v4.new_notebook(cells=[cell]))
+    pages.ask(document, pages.Book((), entries))
+    questions = [pages.Question(asked['id'], asked['question'], document.name)
+                 for _, asked in pages.outputs(document.notebook, predictions.METADATA_KEY)]
+    return [o.data['text/html'] for o in outs], questions
 
 
 @pytest.fixture(scope='module')
 def places(tmp_path_factory):
     """A page with two experiments, and the page of guesses."""
-    (one, two, nothing), rows = asked()
+    (one, two, nothing), questions = asked()
     folder = tmp_path_factory.mktemp('pages')
     head = ('<!doctype html><meta charset="utf-8">'
             f'<link rel="stylesheet" href="{(THEME / "d2l.css").as_uri()}">'
@@ -75,7 +78,7 @@ def places(tmp_path_factory):
                      f'<section>{row}</section>')
     text = (ROOT / 'chapters' / 'reference' / 'guesses.md').read_text()
     own = re.search(r'<div class="d2l-guesses-own">.*?</div>', text, re.S)[0]
-    guesses.write_text(f'{head}{own}{pages.guesses(rows)}')
+    guesses.write_text(f'{head}{own}{pages.guesses(questions)}')
     return page, guesses, other
 
 

@@ -49,12 +49,19 @@ def test_a_question_gets_the_figure_that_answers_it(value):
         predictions.METADATA_KEY: {'id': 'a-b', 'question': 'How "many" <b>?'}})
     nb = nbformat.v4.new_notebook(cells=[cell('', asked, PRINTED)])
     c = Claim('a-b', 'count', 'holds', '"times"', above=2, value=value, where=HERE, machine='m')
-    row, = pages.ask(nb, 'chapters/one/page', {'a-b': ledger_page.Entry(c, 'chapters/one/page', True)})
+    book = pages.Book((), {'a-b': ledger_page.Entry(c, 'chapters/one/page', True)})
+    pages.ask(pages.Document(ROOT / 'chapters/one/page.ipynb', nb), book)
     page = asked.data['text/html']
     assert 'How &quot;many&quot; &lt;b&gt;?' in page and 'id="ask-a-b" data-claim="a-b"' in page
     more = (' data-value="5.0" data-figure="5 &quot;times&quot;" data-unit="&quot;times&quot;"')
     assert (more in page and 'data-topic="one" data-up="../../"' in page) == bool(value)
-    assert 'chapters/one/page.html#ask-a-b' in row
+
+
+def test_the_page_of_guesses_leads_to_each_question():
+    table = pages.guesses([pages.Question('a-b', 'How "many" <b>?', 'chapters/one/page')])
+    row = bs4.BeautifulSoup(table, 'html.parser').tbody.tr
+    assert row['data-claim'] == 'a-b' and row.a.text == 'How "many" <b>?'
+    assert row.a['href'] == '../../chapters/one/page.html#ask-a-b'
 
 
 @pytest.mark.parametrize('source', [
@@ -97,11 +104,12 @@ def test_the_first_page_and_the_ledger_count_the_same_statements():
         'Of the 4 tested statements, 1 compare two times and 1 rest on another repeated measurement')
 
 
-def quoted(source, page='chapters/b/other', said=None, asked=None, machines=()):
-    """A text as a page shows it, as a tree."""
-    said = {} if said is None else said
-    made = pages.quote(source, page, ENTRIES, said, list(machines), asked or {})
-    return bs4.BeautifulSoup(made, 'html.parser')
+def quoted(source, page='chapters/b/other', entries=ENTRIES, **book):
+    """A text as a page shows it, as a tree; unless ``homes`` says so, it is the home of all results."""
+    document = pages.Document.of_markdown(ROOT / f'{page}.md', source)
+    book.setdefault('homes', dict.fromkeys(entries, page))
+    pages.quote(document, pages.Book((), entries, **book))
+    return bs4.BeautifulSoup(document.written(), 'html.parser')
 
 
 def test_a_link_shows_the_shown_run_s_number_with_a_mark_and_a_card():
@@ -124,8 +132,7 @@ def test_where_this_machine_has_no_number_the_stored_one_says_whose_it_is():
     nothing = replace(TIMES, verdict='not testable here', value=None, low=None, high=None, parts={},
                       reason='no GPU', machine='this one')
     here = {'a-b': ledger_page.Entry(nothing, 'chapters/a/page', False)}
-    made = pages.quote('It is [6.0×](#a-b).', 'chapters/b/other', here, {}, [], {}, {'a-b': TIMES})
-    link = bs4.BeautifulSoup(made, 'html.parser').a
+    link = quoted('It is [6.0×](#a-b).', entries=here, with_numbers={'a-b': TIMES}).a
     assert link.get_text() == '6.0×–'
     assert 'not tested here, on this one' in link['title'] and 'measured here' not in link['title']
     assert 'the number in the text is that of a stored run on m' in link['title']
@@ -151,22 +158,30 @@ def test_a_link_whose_unit_does_not_fit_shows_what_the_source_says():
     assert quoted('[6.0 ms](#a-b)').get_text() == '6.0 ms✓'
 
 
-def test_the_first_link_of_the_book_is_where_the_box_leads_back_to():
-    said = {'a-n': 'chapters/first/page'}
-    made = quoted('[15 graphs](#a-n), [6×](#a-b), [6×](#a-b)', said=said)
+def test_a_result_is_at_home_where_it_is_measured_or_else_where_it_is_quoted_first():
+    """A result that nobody made has no home, nor has one that no page quotes."""
+    b, c, own = 'chapters/b/other', 'chapters/c/third', 'chapters/a/page'
+    assert pages.homes(ENTRIES, [(b, 'a-n'), (b, 'a-gone'), (c, 'a-n')]) == {'a-n': b}
+    for order in ([b, own, c], [own, b], [b, own]):
+        assert pages.homes(ENTRIES, [(page, 'a-n') for page in order]) == {'a-n': own}
+
+
+def test_the_first_link_on_the_home_of_a_result_is_where_the_box_leads_back_to():
+    homes = {'a-n': 'chapters/first/page', 'a-b': 'chapters/b/other'}
+    made = quoted('[15 graphs](#a-n), [6×](#a-b), [6×](#a-b)', homes=homes)
     assert [a.get('id') for a in made('a')] == [None, 'said-a-b', None]
-    assert said == {'a-n': 'chapters/first/page', 'a-b': 'chapters/b/other'}
 
 
-def test_the_page_that_measures_a_result_leads_back_to_its_own_text():
-    said = {'a-n': 'chapters/first/page'}
-    made = quoted('[15 graphs](#a-n), [15 graphs](#a-n)', page='chapters/a/page', said=said)
-    assert [a.get('id') for a in made('a')] == ['said-a-n', None]
-    assert said == {'a-n': 'chapters/a/page'}
+def test_over_the_cells_of_a_page_one_link_alone_is_the_first():
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell('[6×](#a-b)') for _ in range(2)])
+    document = pages.Document(ROOT / 'chapters/a/page.ipynb', nb)
+    pages.quote(document, pages.Book((), ENTRIES, homes={'a-b': 'chapters/a/page'}))
+    assert [c.source.count('id="said-a-b"') for c in nb.cells] == [1, 0]
 
 
 def test_a_link_to_a_result_that_is_to_be_guessed_knows_the_question():
-    made = quoted('[6×](#a-b) and [15](#a-n)', asked={'a-b': 'chapters/a/page.html#ask-a-b'})
+    questions = {'a-b': pages.Question('a-b', 'How many?', 'chapters/a/page')}
+    made = quoted('[6×](#a-b) and [15](#a-n)', questions=questions)
     assert [a.get('data-asked') for a in made('a')] == ['../../chapters/a/page.html#ask-a-b', None]
 
 
@@ -174,8 +189,10 @@ def test_the_box_at_the_cell_folds_what_the_card_says():
     out, fact, new = (nbformat.v4.new_output('display_data', {'text/html': '…'}, metadata={
         METADATA_KEY: c.data()}) for c in (NUMBER, FACT, TIMES))
     nb = nbformat.v4.new_notebook(cells=[cell('', PRINTED, out), cell('', fact, new, PICTURE)])
-    said = {'a-n': 'chapters/b/other', 'a-b': 'chapters/a/page'}
-    pages.point_back(nb, 'chapters/a/page', said, False, [])
+    here = {id: replace(e, stored=False) for id, e in ENTRIES.items()}
+    homes = {'a-n': 'chapters/b/other', 'a-b': 'chapters/a/page'}
+    document = pages.Document(ROOT / 'chapters/a/page.ipynb', nb)
+    pages.point_back(document, pages.Book((), here, homes=homes))
     boxes = [bs4.BeautifulSoup(o.data['text/html'], 'html.parser').details for o in (out, fact, new)]
     assert [b['id'] for b in boxes] == ['a-n', 'a-o', 'a-b']
     assert [b['class'][1] for b in boxes] == ['d2l-holds', 'd2l-fails', 'd2l-holds']
@@ -190,19 +207,22 @@ def test_the_box_at_the_cell_folds_what_the_card_says():
 @pytest.mark.parametrize('measured', [True, False])
 def test_a_page_measured_here_says_when_and_on_what(tmp_path, monkeypatch, measured):
     monkeypatch.setattr(runs, 'EXECUTED', tmp_path)
-    path, entries = source.notebooks()[0], [ENTRIES['a-b']]
+    path = source.notebooks()[0]
     kept = tmp_path / path.relative_to(ROOT)
     kept.parent.mkdir(parents=True)
     if measured:
         kept.touch()
         os.utime(kept, (1.7e9, 1.7e9))
-    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell('# One\n\nText.')])
-    pages.measured_note(path, nb, entries)
+    def text(results):
+        nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell('# One\n\nText.')])
+        mine = tuple(replace(e, page=ledger_page.page_name(path)) for e in results)
+        pages.say_where_it_ran(pages.Document(path, nb), pages.Book(mine, {}))
+        return nb.cells[0].source
+
     said = ('<p class="d2l-whose">The numbers on this page were measured on this machine, 2023-11-14: m.'
             '</p>\n\n')
-    assert nb.cells[0].source == f'# One\n\n{said * measured}Text.'
-    pages.measured_note(path, nb, [])
-    assert nb.cells[0].source.count('d2l-whose') == measured
+    assert text([ENTRIES['a-b']]) == f'# One\n\n{said * measured}Text.'
+    assert text([]) == '# One\n\nText.'
 
 
 def test_the_first_use_of_a_term_leads_to_the_glossary():
