@@ -58,9 +58,9 @@ from tested_results.timing import measured
 from tested_results.traces import overlap
 
 __all__ = ['Accumulator', 'Animator', 'Benchmark', 'Timer', 'accuracy', 'compare', 'count',
-           'devices', 'estimate', 'evaluate_accuracy_gpus', 'load_data', 'measure', 'measured', 'num_gpus',
-           'overlap', 'plot', 'predict', 'profile', 'put', 'ratio', 'resnet18', 'sgd', 'split_batch',
-           'timeline', 'trace', 'use_svg_display', 'verify']
+           'devices', 'estimate', 'evaluate_accuracy_gpus', 'in_turn', 'load_data', 'measure', 'measured',
+           'num_gpus', 'overlap', 'plot', 'predict', 'profile', 'put', 'ratio', 'resnet18', 'sgd',
+           'split_batch', 'timeline', 'trace', 'use_svg_display', 'verify']
 
 
 def __dir__() -> list[str]:
@@ -78,6 +78,11 @@ ratio = functools.partial(timing.ratio, sync=npx.waitall)
 def compare(id: str, **how: Any) -> claims.Claim:
     """:func:`tested_results.claims.compare` with the engine drained before each clock stops."""
     return claims.compare(id, **{'sync': npx.waitall, **how})
+
+
+def in_turn(**how: Any) -> timing.Turns:
+    """:func:`tested_results.claims.in_turn` with the engine drained before each clock stops."""
+    return claims.in_turn(**{'sync': npx.waitall, **how})
 
 
 def devices(k: int) -> list[mx.Context]:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from local_cluster.ranks import Ranks
 
 __all__ = ['Animator', 'Benchmark', 'GPT', 'Timer', 'accuracy', 'compare', 'count', 'devices',
-           'estimate', 'evaluate_accuracy_gpu', 'load_data', 'measure', 'measured', 'overlap', 'plot',
-           'plot_trace', 'predict', 'profile', 'put', 'ranks', 'ratio', 'resnet18', 'run_ranks',
+           'estimate', 'evaluate_accuracy_gpu', 'in_turn', 'load_data', 'measure', 'measured', 'overlap',
+           'plot', 'plot_trace', 'predict', 'profile', 'put', 'ranks', 'ratio', 'resnet18', 'run_ranks',
            'synchronize', 'timeline', 'trace_events', 'try_gpu', 'use_svg_display', 'verify']
 
 
@@ -118,6 +118,11 @@ measure, ratio = _drained(timing.measure), _drained(timing.ratio)
 def compare(id: str, **how: Any) -> claims.Claim:
     """:func:`tested_results.claims.compare` with every device drained before each clock stops."""
     return claims.compare(id, **{'sync': _drain(), **how})
+
+
+def in_turn(**how: Any) -> timing.Turns:
+    """:func:`tested_results.claims.in_turn` with every device drained before each clock stops."""
+    return claims.in_turn(**{'sync': _drain(), **how})
 
 
 def ranks(k: int, **how: Any) -> 'Ranks':

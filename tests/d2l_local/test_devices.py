@@ -89,7 +89,7 @@ def test_where_nothing_queues_nothing_is_waited_for(t, monkeypatch):
     for gpu, virtual, waits in ((False, [], False), (False, t.devices(1), True), (True, [], True)):
         monkeypatch.setattr(t, '_gpu', lambda gpu=gpu: gpu)
         monkeypatch.setattr(t, 'given', lambda virtual=virtual: virtual)
-        for call in (lambda: t.measure(int), lambda: t.ratio(int, int),
+        for call in (lambda: t.measure(int), lambda: t.ratio(int, int), lambda: t.in_turn(a=int, b=int),
                      lambda: t.compare('a-b', a=int, b=int)):
             with pytest.raises(ZeroDivisionError):
                 call()

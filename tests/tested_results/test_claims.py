@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -374,3 +375,34 @@ def test_it_is_shown_once_in_a_notebook():
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     outputs = NotebookClient(nb, kernel_name='python3').execute().cells[0].outputs
     assert [o.metadata[claims.METADATA_KEY]['id'] for o in outputs] == ['a-b', 'a-c']
+
+
+def test_results_of_programs_in_turn(weather):
+    """They have the interval of the windows, and say what was watched."""
+    times = claims.in_turn(a=lambda: None, b=lambda: time.sleep(0.001), c=lambda: time.sleep(0.002),
+                           needs='weather')
+    assert times.needs == ('weather',)
+    c = estimate('a-b', times.ratio('c', 'b'), '×', above=1.05)
+    assert (c.kind, c.needs, c.windows, c.values) == ('estimate', ('weather',), 10, len(times.rounds))
+    found = times.ratio('c', 'b')
+    assert (c.value, c.low, c.high) == (found.value, found.low, found.high)
+    with pytest.raises(ValueError, match='must be measured while that'):
+        estimate('a-c', replace(found, needs=()), '×', needs='weather')
+
+
+def test_programs_in_turn_without_what_they_need(weather, monkeypatch):
+    monkeypatch.setenv('D2L_BUDGET', '0.01')
+    weather[0][:] = ['rain'] * 10 ** 6
+    times = claims.in_turn(a=lambda: None, b=lambda: None, needs='weather')
+    assert str(times) == 'no times: rain'
+    c = estimate('a-b', times.ratio('a', 'b'), '×')
+    assert (c.verdict, c.lacked) == ('not testable here', 'weather')
+    weather[0][:] = []
+    # it was not measured then, and is not now
+    c = estimate('a-c', times.ratio('a', 'b'), '×')
+    assert (c.verdict, c.lacked) == ('not testable here', 'weather')
+
+
+def test_a_program_in_turn_that_is_none():
+    with pytest.raises(ValueError, match='in_turn: b is 3'):
+        claims.in_turn(a=int, b=3)

@@ -3,6 +3,7 @@
 import gc
 import itertools
 import math
+import random
 from types import SimpleNamespace
 
 import numpy as np
@@ -496,3 +497,107 @@ def test_a_bad_number_of_seconds_is_named(monkeypatch, text):
         timing.seconds_of('D2L_SPAN', 4)
     monkeypatch.setenv('D2L_SPAN', '')
     assert timing.seconds_of('D2L_SPAN', 4) == 4
+
+
+# --- several programs in turn ---------------------------------------------------------------------
+
+class Clock:
+    """A clock of ours, on which programs take as long as they say, give or take a tenth."""
+
+    def __init__(self, seed):
+        self.now, self.noise = 0.0, random.Random(seed)
+
+    def __call__(self):
+        self.now += 1e-7
+        return self.now
+
+    def program(self, seconds, result=None):
+        def run():
+            self.now += seconds * self.noise.lognormvariate(0, 0.1)
+            return result
+        return run
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock(7)
+    monkeypatch.setattr(timing, 'time', SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr(timing, 'CLOCKS', {'wall': clock})
+    monkeypatch.setattr(timing, '_order', random.Random(7))
+    return clock
+
+
+def test_a_ratio_is_the_case_of_two_programs(clock):
+    """These numbers were found before there were more than two."""
+    f = timing.ratio(clock.program(0.003), clock.program(0.002), above=1.4)
+    assert (f.value, f.low, f.high) == (1.4975540202149777, 1.4756505660781565, 1.5471302799779914)
+    assert (f.slow, f.fast) == (0.0029853134357087363, 0.0019964179988145037)
+    assert (f.values, f.windows) == (795, 10)
+
+
+def test_in_turn_two_programs_have_the_ratio_that_they_have_alone(clock, monkeypatch):
+    programs = {'slow': clock.program(0.003), 'fast': clock.program(0.002)}
+    turns = timing.in_turn(programs)
+    again = Clock(7)
+    monkeypatch.setattr(timing, 'time', SimpleNamespace(perf_counter=again))
+    monkeypatch.setattr(timing, 'CLOCKS', {'wall': again})
+    monkeypatch.setattr(timing, '_order', random.Random(7))
+    f = timing.ratio(again.program(0.003), again.program(0.002), above=1.4)
+    assert vars(turns.ratio('slow', 'fast')) == vars(f)
+
+
+def test_programs_in_turn(clock):
+    turns = timing.in_turn({'a': clock.program(0.002), 'long': clock.program(0.004),
+                            'c': clock.program(0.001)})
+    assert turns.names == ('a', 'long', 'c') and len(turns.windows) == timing.WINDOWS
+    assert turns.seconds == pytest.approx(timing.SPAN, rel=0.1)
+    for name, seconds in (('a', 0.002), ('long', 0.004), ('c', 0.001)):
+        time = turns.time(name)
+        assert time.low <= time.value <= time.high and time.value == pytest.approx(seconds, rel=0.05)
+        assert time.values == len(turns.rounds) and time.windows == 10
+    assert turns.ratio('long').value == pytest.approx(2, rel=0.05)
+    assert turns.ratio('long', 'c').value == pytest.approx(4, rel=0.05)
+    assert turns.ratio('long', 'c').slow == turns.time('long').value
+    share = turns.estimate(lambda times: (times['long'] - times['a']) / times['c'])
+    assert share.value == pytest.approx(2, rel=0.1) and share.low < share.value < share.high
+    lines = str(turns).splitlines()
+    assert len(lines) == 3 and lines[1].startswith('long  ≈') and '÷ a: ≈2' in lines[1]
+    with pytest.raises(ValueError, match="'b'; there are: a, long, c"):
+        turns.ratio('b')
+
+
+def test_programs_take_their_turns_in_random_order(clock):
+    order, wait = [], clock.program(0.01)
+
+    def program(name):
+        def run():
+            wait()
+            order.append(name)
+        return run
+    timing.in_turn({name: program(name) for name in 'abc'}, agree=False)
+    rounds = {tuple(order[i:i + 3]) for i in range(len(order) - 300, len(order), 3)}
+    assert len(rounds) == 6
+
+
+def test_windows_in_which_programs_were_disturbed_do_not_count(clock):
+    programs = {name: clock.program(0.01) for name in 'abc'}
+    turns = timing.in_turn(programs, watch=disturbed([True, False]))
+    assert (len(turns.windows), turns.set_aside, turns.time('a').set_aside) == (10, 10, 10)
+    turns = timing.in_turn(programs, watch=disturbed([True]))
+    assert (turns.windows, turns.set_aside) == ([], 11) and math.isnan(turns.ratio('b').value)
+    assert not math.isfinite(turns.time('a').low) and str(turns) == 'no times: other work'
+
+
+def test_programs_in_turn_must_agree(clock):
+    same, other = clock.program(0.01, 1.0), clock.program(0.01, 2.0)
+    with pytest.raises(timing.VariantError, match="'a' and 'c' compute.*differ by up to 1"):
+        timing.in_turn({'a': same, 'b': same, 'c': other})
+    timing.in_turn({'a': same, 'b': same, 'c': other}, agree=False)
+    timing.in_turn({'a': same, 'b': same, 'c': other}, work=(1, 1, 2))
+    with pytest.raises(timing.VariantError, match="'c' did 2 and not 1"):
+        timing.in_turn({'a': same, 'b': same, 'c': other}, work=1)
+    with pytest.raises(ValueError, match='two at least'):
+        timing.in_turn({'a': same})
+    count = iter(range(50))
+    with pytest.raises(timing.VariantError, match="'a', 'b' and 'c', or what.*StopIteration in a later call"):
+        timing.in_turn({'a': same, 'b': same, 'c': lambda: next(count)}, agree=False)

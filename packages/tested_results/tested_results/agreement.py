@@ -41,10 +41,11 @@ def gap(a: Any, b: Any) -> float:
                for x, y in zip(arrays(a), arrays(b), strict=True))
 
 
-def check_agreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> None:
-    """Raise :class:`VariantError` unless ``a`` and ``b`` hold the same numbers."""
+def check_agreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5,
+                    of: str = 'the variants') -> None:
+    """Raise :class:`VariantError` unless ``a`` and ``b``, the results ``of`` two variants, hold the same."""
     if why := disagreement(a, b, rtol, atol):
-        raise VariantError(f'the variants {why}. A faster wrong answer is no speed-up. {MEANT}')
+        raise VariantError(f'{of} {why}. A faster wrong answer is no speed-up. {MEANT}')
 
 
 def disagreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> str:
@@ -136,9 +137,9 @@ def amount(result: Any) -> float:
     return float(sum(x.size for x in arrays(result)))
 
 
-def check_work(results: dict[str, Any], work: float | tuple[float, float]) -> None:
+def check_work(results: dict[str, Any], work: float | tuple[float, ...]) -> None:
     """Raise :class:`VariantError` unless each variant did as much as is said of it."""
-    expected = work if isinstance(work, tuple) else (work, work)
+    expected = work if isinstance(work, tuple) else (work,) * len(results)
     for (name, result), wanted in zip(results.items(), expected, strict=True):
         if (did := amount(result)) != wanted:
             raise VariantError(

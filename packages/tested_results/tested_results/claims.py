@@ -2,7 +2,8 @@
 
 Four calls make one: :func:`compare` (two variants), :func:`estimate` (a repeated measurement),
 :func:`count` (a number that no clock gave) and :func:`verify` (something that is so, or not). Each
-displays the result and returns it; none raises because a bound is missed. The text links to a result
+displays the result and returns it; none raises because a bound is missed. A fifth, :func:`in_turn`, times
+several programs, of whose times estimates are made. The text links to a result
 by its id, and the ledger takes the sentence from there. Knows no framework.
 """
 
@@ -12,7 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -252,14 +253,51 @@ def compare(id: str, *, above: float | None = None, below: float | None = None,
     return _result(id, 'ratio', tuple(variants.values()), '×', above, below, needs, how)
 
 
-def estimate(id: str, what: Callable[[], float] | Sequence[float], unit: str = '', *,
+def in_turn(*, needs: str | Iterable[str] = (), work: float | tuple[float, ...] | None = None,
+            agree: bool = True, sync: Callable[[], Any] | None = None, clock: str = 'wall',
+            **programs: Callable) -> timing.Turns:
+    """Time several programs in turn, for results that compare more than two.
+
+    ``times = in_turn(eager=f, compiled=g, combined=h)`` measures them as :func:`compare` measures two, in
+    random order and in watched windows. ``print(times)`` shows the time of each and its ratio to the first,
+    and results are made of them: ``estimate('hyb-combined', times.ratio('compiled', 'combined'), '×')``.
+
+    Args:
+        needs: names of conditions. If one does not hold, nothing is measured, and each result that is
+            made of the times says so.
+        work: as for :func:`compare`, a number for all or a tuple with one for each.
+        agree: require that all return the same numbers; where they should not and do not say how
+            much they do, give False.
+        sync, clock: as for :func:`compare`.
+        programs: functions without arguments; two at least.
+
+    Raises:
+        ValueError: fewer than two programs, or one that is no function; an unknown condition.
+        timing.VariantError: as for :func:`compare`.
+    """
+    for name, f in programs.items():
+        if not callable(f):
+            raise ValueError(f'in_turn: {name} is {f!r}, and must be a function without arguments')
+    needed = conditions.named(needs)
+    names = tuple(c.name for c in needed)
+    budget = timing.seconds_of('D2L_BUDGET', 6.0)
+    if found := conditions.wait_for(needed, budget):
+        return timing.Turns(tuple(programs), [], reason=found[1], needs=names)
+    turns = timing.in_turn(programs, sync=sync, clock=clock, agree=agree, budget=budget, work=work,
+                           watch=lambda: conditions.watch(needed))
+    return replace(turns, needs=names)
+
+
+def estimate(id: str, what: Callable[[], float] | Sequence[float] | timing.Estimate, unit: str = '', *,
              above: float | None = None, below: float | None = None, least: float | None = None,
              needs: str | Iterable[str] = ()) -> Claim:
     """Measure something again and again, and display the median with an interval.
 
     Args:
         id: as for :func:`compare`.
-        what: called for each measurement; or a list of at least ten measurements, in their order.
+        what: called for each measurement; or a list of at least ten measurements, in their order; or
+            what :func:`in_turn` found, such as ``times.ratio('a', 'b')``, with the conditions that were
+            watched meanwhile.
         unit: of what it returns: ``'s'``, ``'GB/s'``, ``'×'``, ``'%'`` for a share between 0 and 1.
         above, below, needs: as for :func:`compare`.
         least: no such figure can be smaller, such as 1 for the factor by which a prediction is off.
@@ -267,7 +305,9 @@ def estimate(id: str, what: Callable[[], float] | Sequence[float], unit: str = '
     Raises:
         ValueError: fewer than ten measurements, a malformed id or bound, an unknown condition.
     """
-    if not callable(what) and len(what) < LIST:
+    if isinstance(what, timing.Estimate):
+        needs = dict.fromkeys([*what.needs, *([needs] if isinstance(needs, str) else needs)])
+    elif not callable(what) and len(what) < LIST:
         raise ValueError(f'estimate {id!r} got {len(what)} measurements: an interval needs {LIST}')
     return _result(id, 'estimate', what, unit, above, below, needs, {}, least=least)
 
@@ -323,7 +363,10 @@ def _result(id: str, kind: str, what: Any, unit: str, above: float | None, below
     """Measure, test, display and return a result of any kind."""
     _check(id, (kind, unit, *how.get('names', ())), above, below)
     needed = conditions.named(needs)
-    if any(c.transient for c in needed) and not (kind == 'ratio' or callable(what)):
+    # what ran in turn was watched then, but for what it needs only from now on
+    watched = what.needs if isinstance(what, timing.Estimate) else ()
+    unwatched = [c for c in needed if c.transient and c.name not in watched]
+    if unwatched and not (kind == 'ratio' or callable(what)):
         raise ValueError(f'{id!r} needs something that passes, so it must be measured while that '
                          'holds: pass variants, or a callable that measures it')
     # seconds to wait for what it needs; tests wait longer
@@ -370,6 +413,8 @@ def _measured(kind: str, what: Any, unit: str, needed: list[conditions.Condition
         parts = dict(zip(how['names'], (f.slow, f.fast), strict=True))
     elif callable(what):
         f = timing.repeat(what, **how, **watched)
+    elif isinstance(what, timing.Estimate):
+        f = what
     else:
         values = list(map(float, what))
         if not all(map(math.isfinite, values)):

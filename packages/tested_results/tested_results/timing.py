@@ -123,7 +123,7 @@ class Estimate:
 
     ``values`` is how many measurements there were, in how many ``windows``; ``set_aside`` how many
     windows did not count because a condition did not hold meanwhile, and ``reason`` the last one's
-    reason.
+    reason. ``needs`` are the names of the conditions that were watched, where programs ran in turn.
     """
 
     unit: ClassVar[str] = ''
@@ -135,6 +135,7 @@ class Estimate:
     set_aside: int = 0
     reason: str = ''
     windows: int = 0
+    needs: tuple[str, ...] = ()
 
     @property
     def steady(self) -> bool:
@@ -360,7 +361,8 @@ def _no_watch() -> Callable[[], None]:
 
 
 def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above: float | None,
-                   below: float | None, budget: float, watch: Callable) -> tuple[list, Estimate]:
+                   below: float | None, budget: float, watch: Callable,
+                   first_look: bool = True) -> tuple[list[list], Estimate]:
     """Take measurements in windows of time until the rule at the top of this module says that it is enough.
 
     A window lasts a tenth of :data:`SPAN` (or of the budget, if that is shorter), and holds one
@@ -368,17 +370,22 @@ def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above:
     whatever it showed. If more windows are set aside than count, there is no figure: nothing is
     concluded from less than half of the time.
 
+    Args:
+        take: takes one measurement.
+        read: the number that a measurement gives.
+        first_look: whether it may stop after half of the windows.
+
     Returns:
-        The measurements that count, and the figure.
+        The windows that count, each with its measurements, and the figure.
     """
     windows: list[list] = []
     aside, reason, start = 0, '', time.perf_counter()
     length = min(SPAN, budget) / WINDOWS
     looks = [WINDOWS, 2 * WINDOWS]
-    first_look = round(EARLY * WINDOWS)
+    early = round(EARLY * WINDOWS)
     # Fewer than ten windows are short of measurements at the first look.
-    if first_look and WINDOWS >= 10:
-        looks.insert(0, first_look)
+    if first_look and early and WINDOWS >= 10:
+        looks.insert(0, early)
 
     def estimated(low: float, high: float, value: float, count: int) -> Estimate:
         return Estimate(value, low, high, count, time.perf_counter() - start, aside, reason, len(windows))
@@ -407,12 +414,16 @@ def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above:
                     figure = estimated(*ends, value, len(values))
                     break
                 continue
-            medians = [float(np.median([read(x) for x in window])) for window in windows]
-            low, high = between(medians, value)
+            low, high = between(_medians(windows, read), value)
             figure = estimated(low, high, value, len(values))
             if (above is None and below is None) or decided(low, high, above, below):
                 break
-    return [x for window in windows for x in window], figure
+    return windows, figure
+
+
+def _medians(windows: list[list], read: Callable[[Any], float]) -> list[float]:
+    """The median of each window."""
+    return [float(np.median([read(x) for x in window])) for window in windows]
 
 
 def early_interval(values: list[float], above: float | None,
@@ -492,31 +503,160 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
             from its first, or one of them did not do its work.
         ValueError: see :func:`measure`.
     """
-    now, length = _clock(clock, sample_seconds, sync)
     variants = dict(zip(names, (slow, fast), strict=True))
+
+    def until_decided(take: Callable[[], list[float]]) -> tuple[list[list], Estimate]:
+        return _until_decided(take, lambda pair: pair[0] / pair[1], above, below, budget, watch)
+    windows, f = _in_turn(variants, until_decided, sync, clock, agree, sample_seconds, work)
+    pairs = [pair for window in windows for pair in window]
+    medians = np.median(pairs, axis=0).tolist() if pairs else [math.nan] * 2
+    return Ratio(**vars(f), slow=medians[0], fast=medians[1])
+
+
+def _in_turn(variants: dict[str, Callable[[], Any]],
+             until_decided: Callable[[Callable[[], list[float]]], tuple[list[list], Estimate]],
+             sync: Callable[[], Any] | None, clock: str, agree: bool, sample_seconds: float | None,
+             work: float | tuple[float, ...] | None) -> tuple[list[list[list[float]]], Estimate]:
+    """Check the variants, find how many calls make a sample, and take rounds of one sample of each.
+
+    Args:
+        until_decided: gets the function that takes a round, and calls it until there are enough: a
+            :func:`_until_decided`, whose windows and figure are returned. A round is a list with the
+            seconds per call of each variant, in the order of ``variants``.
+        sync, clock, agree, sample_seconds, work: as for :func:`ratio`, and so are the errors.
+    """
+    now, length = _clock(clock, sample_seconds, sync)
     if work is not None:
         check_work({name: call(f'the variant {name!r}', f) for name, f in variants.items()}, work)
     elif agree:
-        # copies: the other variant may write into the same array
+        # copies: another variant may write into the same array
         first = {name: copied(first_call(name, f)) for name, f in variants.items()}
-        check_agreement(*first.values())
+        one, *others = first
+        for another in others:
+            check_agreement(first[one], first[another], of=f'the variants {one!r} and {another!r}')
         first = {name: thinned(result) for name, result in first.items()}
     else:
         for name, f in variants.items():
             call(f'the variant {name!r}', f)
+    functions = list(variants.values())
     try:
-        calls = _calibrate([slow, fast], sync, now, length)
-        pairs, f = _until_decided(lambda: _round([slow, fast], calls, sync, now), lambda p: p[0] / p[1],
-                                  above, below, budget, watch)
+        calls = _calibrate(functions, sync, now, length)
+        windows, figure = until_decided(lambda: _round(functions, calls, sync, now))
     except Exception as e:      # around all samples: around each call it would take time of its own
-        raise VariantError(f'one of the variants {names[0]!r} and {names[1]!r}, or what waits for them, '
+        *names, last = map(repr, variants)
+        raise VariantError(f'one of the variants {", ".join(names)} and {last}, or what waits for them, '
                            f'raised {type(e).__name__} in a later call than the first: {e}. Variants are '
                            'called thousands of times: each call must find what the first one found.') from e
     if agree and work is None:
         check_later_calls(first, {name: thinned(copied(call(f'the variant {name!r}', f)))
                                   for name, f in variants.items()})
-    medians = np.median(pairs, axis=0).tolist() if pairs else [math.nan] * 2
-    return Ratio(**vars(f), slow=medians[0], fast=medians[1])
+    return windows, figure
+
+
+@dataclass(frozen=True, repr=False)
+class Turns:
+    """What several programs took that ran in turn; printed, it is a table.
+
+    Attributes:
+        names: of the programs.
+        windows: the windows of time that count. Each is a list of rounds, and a round has the seconds per
+            call of each program, in the order of ``names``.
+        seconds: that the measuring took, warm-up aside.
+        set_aside: windows that do not count because a condition did not hold meanwhile.
+        reason: why the last of these does not count, or why nothing was measured.
+        needs: names of the conditions that were watched.
+    """
+
+    names: tuple[str, ...]
+    windows: list[list[list[float]]]
+    seconds: float = 0.0
+    set_aside: int = 0
+    reason: str = ''
+    needs: tuple[str, ...] = ()
+
+    @property
+    def rounds(self) -> list[list[float]]:
+        """The rounds of all windows, in the order in which they were taken."""
+        return [times for window in self.windows for times in window]
+
+    def _place(self, name: str) -> int:
+        if name not in self.names:
+            raise ValueError(f'no program is called {name!r}; there are: {", ".join(self.names)}')
+        return self.names.index(name)
+
+    def _fields(self, read: Callable[[list[float]], float]) -> dict[str, Any]:
+        """The fields of the estimate that ``read`` makes of the rounds.
+
+        The interval is unbounded if more windows were set aside than count.
+        """
+        values = [float(read(times)) for times in self.rounds]
+        value = float(np.median(values)) if values else math.nan
+        whole = len(self.windows) >= WINDOWS
+        low, high = between(_medians(self.windows, read), value) if whole else (-math.inf, math.inf)
+        return {'value': value, 'low': low, 'high': high, 'values': len(values), 'seconds': self.seconds,
+                'set_aside': self.set_aside, 'reason': self.reason, 'windows': len(self.windows),
+                'needs': self.needs}
+
+    def time(self, name: str) -> Time:
+        """The seconds that a call of this program takes: median and interval."""
+        place = self._place(name)
+        return Time(**self._fields(lambda times: times[place]))
+
+    def ratio(self, slow: str, fast: str | None = None) -> Ratio:
+        """How many times the time of ``fast`` (or of the first program) a call of ``slow`` takes.
+
+        The ratio is formed in each round, so that what disturbs the machine disturbs both.
+        """
+        above, below = self._place(slow), self._place(fast or self.names[0])
+        fields = self._fields(lambda times: times[above] / times[below])
+        medians = np.median(self.rounds, axis=0).tolist() if self.rounds else [math.nan] * len(self.names)
+        return Ratio(**fields, slow=medians[above], fast=medians[below])
+
+    def estimate(self, number: Callable[[dict[str, float]], float]) -> Estimate:
+        """A number that is made of the times of a round, such as a share of one program in another.
+
+        Args:
+            number: gets the seconds of each program in a round, by name.
+        """
+        def read(times: list[float]) -> float:
+            return number(dict(zip(self.names, times, strict=True)))
+        return Estimate(**self._fields(read))
+
+    def __str__(self) -> str:
+        if len(self.windows) < WINDOWS:
+            return f'no times: {self.reason}'
+        first = self.names[0]
+        width = max(map(len, self.names))
+        lines = [f'{first:{width}}  {self.time(first)}']
+        for name in self.names[1:]:
+            lines.append(f'{name:{width}}  {self.time(name)}, ÷ {first}: {self.ratio(name)}')
+        return '\n'.join(lines)
+
+    __repr__ = __str__
+
+
+def in_turn(programs: dict[str, Callable[[], Any]], *, sync: Callable[[], Any] | None = None,
+            clock: str = 'wall', agree: bool = True, budget: float = 6.0, sample_seconds: float | None = None,
+            watch: Callable = _no_watch, work: float | tuple[float, ...] | None = None) -> Turns:
+    """Time several programs, which run in turn, and in another random order in each round.
+
+    A round is one sample of each, as a pair is in :func:`ratio`. They are taken in ten windows; as there
+    is no bound, there are neither fewer nor more.
+
+    Args:
+        programs: functions without arguments, by name; two at least.
+        sync, clock, agree, budget, sample_seconds, watch, work: as for :func:`ratio`, for all programs.
+
+    Raises:
+        VariantError, ValueError: as for :func:`ratio`.
+    """
+    if len(programs) < 2:
+        raise ValueError(f'programs run in turn if there are two at least, not {len(programs)}')
+
+    def ten_windows(take: Callable[[], list[float]]) -> tuple[list[list], Estimate]:
+        return _until_decided(take, lambda times: times[0], None, None, budget, watch, first_look=False)
+    windows, figure = _in_turn(programs, ten_windows, sync, clock, agree, sample_seconds, work)
+    return Turns(tuple(programs), windows, figure.seconds, figure.set_aside, figure.reason)
 
 
 def decided(low: float, high: float, above: float | None, below: float | None) -> int:
