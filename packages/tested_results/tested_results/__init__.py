@@ -1,10 +1,11 @@
 """Results of measurements, each with its interval and, where there is a bound, with the outcome of the test.
 
 :func:`compare` times two variants in turn and :func:`in_turn` several, :func:`estimate` repeats a
-measurement, :func:`count` takes a number that no clock gave, and :func:`verify` something that is so or not.
-The module ``timing`` has clocks, ratios and intervals, ``agreement`` asks whether variants compute the same, ``kernels`` times single
-operations of the hardware, ``conditions`` says what a result needs of a machine, ``machine`` what this one
-is, ``predictions`` has guesses made before, and ``traces`` what ran when.
+measurement, :func:`count` takes a number that no clock gave, and :func:`verify` something that is so or
+not. The module ``timing`` has clocks, ratios and intervals, ``agreement`` asks whether variants compute the
+same, ``kernels`` times single operations of the hardware, ``conditions`` says what a result needs of a
+machine, ``machine`` what this one is, ``predictions`` has guesses made before, and ``traces`` what ran
+when.
 """
 
 from tested_results.claims import Claim, compare, count, estimate, in_turn, verify
