@@ -53,12 +53,3 @@ def arrow(ax, start, end, style='-|>', colour=GREY, width=1.5, bend=0.0, near=0.
     ax.annotate('', (xb - dx, yb - dy), (xa + dx, ya + dy), zorder=zorder, arrowprops={
         'arrowstyle': style, 'color': colour, 'shrinkA': 0, 'shrinkB': 0, 'linewidth': width,
         'connectionstyle': f'arc3,rad={bend}'})
-
-
-def number(x: float) -> str:
-    """A number for a table or a label, with about three digits."""
-    if x >= 100:
-        return f'{x:.0f}'
-    if x >= 10:
-        return f'{x:.1f}'
-    return f'{x:.2f}'

@@ -2,6 +2,7 @@
 
 from html import escape
 
+from tested_results import numbers
 from tested_results.claims import MARKS, MEASURED, Claim
 from tools import ledger, ledger_page
 from tools.ledger import Ledger
@@ -75,8 +76,7 @@ def between(c: Claim, machines: list[Ledger]) -> str:
     old = led and led.claims.get(c.id)
     if not led or not old or len(old['runs']) < 2 or (ends := ledger.published(old, led.typical)) is None:
         return ''
-    low, high = (Claim(c.id, 'count', 'measured', c.unit, value=x, where={}, machine='').reading
-                 for x in ends)
+    low, high = (numbers.counted(x, c.unit) for x in ends)
     return f'{len(old["runs"])} runs of such a machine: {low}–{high}'
 
 

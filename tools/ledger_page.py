@@ -11,7 +11,7 @@ from pathlib import Path
 
 import nbformat
 
-from tested_results import machine, timing
+from tested_results import machine, numbers
 from tested_results.claims import MARKS, VERDICTS, Claim
 from tools import ledger, quotations, source
 from tools.ledger import Ledger
@@ -126,7 +126,7 @@ def history() -> str:
 
 def _figures(c: Claim, runs: list[float]) -> str:
     """What a machine measured: the figure of one run, or the medians of all."""
-    return ', '.join(map(timing.show_figure, runs)) if len(runs) > 1 else c.reading or 'not so'
+    return ', '.join(map(numbers.figure, runs)) if len(runs) > 1 else c.reading or 'not so'
 
 
 def outcome(verdicts: list[str]) -> str:

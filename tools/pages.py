@@ -24,6 +24,8 @@ import yaml
 import live_figures
 from tested_results import claims, predictions
 from tested_results.claims import Claim
+from tested_results.numbers import Misfit
+from tested_results.quoting import rendered
 from tools import (
     cards,
     exercises,
@@ -33,7 +35,6 @@ from tools import (
     live,
     markup,
     quotations,
-    quoting,
     runs,
     source,
     terms,
@@ -313,8 +314,8 @@ def quote(document: Document, book: Book) -> None:
             asked = document.up + book.questions[id].address
         if claim.value is None and other and other.value is not None:
             whose_number = other.machine
-        with contextlib.suppress(quoting.Misfit):       # a test names it; the page shows the source's
-            words = quoting.rendered(words, claim, part)
+        with contextlib.suppress(Misfit):       # a test names it; the page shows the source's
+            words = rendered(words, claim, part)
         return cards.link(words, claim, entry.link(document.name), entry.stored, book.ledgers,
                           f'{document.up}{ledger_page.HERE}.html', anchor, asked, whose_number)
 

@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from tested_results.claims import Claim
+from tested_results.numbers import Misfit, form
+from tested_results.quoting import rendered
 from tools import markup, source
-from tools.quoting import Misfit, form, rendered
 from tools.source import read, tree
 
 # `[6.0× faster](#hyb-pt-chain)` quotes a result, `[120 µs](#hyb-pt-chain:eager)` one of its two times;

@@ -16,8 +16,9 @@ from nbval.plugin import get_sanitize_patterns
 
 from tested_results import machine
 from tested_results.claims import METADATA_KEY, Claim
+from tested_results.numbers import Misfit
+from tested_results.quoting import rendered
 from tools import ledger, quotations, runs, source
-from tools.quoting import Misfit, rendered
 from tools.source import put_whole, read, write
 
 SANITISE = source.ROOT / 'tests' / 'sanitize.cfg'

@@ -20,7 +20,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import quotations, quoting, source
+from tested_results import numbers
+from tools import quotations, source
 from tools.source import ROOT
 
 ACCEPTED = ROOT / 'tests' / 'book' / 'typed_numbers.txt'
@@ -29,7 +30,7 @@ KINDS = {'assumption': 'we suppose it', 'definition': 'a rule or a term is defin
          'cited': 'its source stands elsewhere on the page',
          'arithmetic': 'it follows from numbers that the paragraph or the table shows',
          'counted': 'it was counted in simulations or in repeated runs that the paragraph describes'}
-UNITS = [*quoting.UNITS['time'], *quoting.UNITS['rate'], *quoting.UNITS['arithmetic'], 'tokens/s',
+UNITS = [*numbers.UNITS['time'], *numbers.UNITS['rate'], *numbers.UNITS['arithmetic'], 'tokens/s',
          'tokens a second', 'tokens per second', 'seconds', 'second', 'milliseconds', 'microseconds',
          'nanoseconds', 'minutes', 'minute']
 RATIO = r'times (?:as|faster|slower|longer|shorter)'
@@ -101,7 +102,7 @@ def contradicts(before: str, number: re.Match, links: Iterable[str]) -> str:
     for words, agrees in ALIKE.items():
         if re.search(rf'\b{words} $', before):
             for link in links:
-                m = quoting.NUMBER.search(link)
+                m = numbers.NUMBER.search(link)
                 if m and m['unit'] == number['unit'] and not agrees(value(m), value(number)):
                     return link
     return ''

@@ -92,7 +92,8 @@ def test_numbers_are_shown_alike(browser):
     some = [0, 0.125, 1, 2.5, 9.995, 99.95, 100.5, 999.5, 1234567, 0.1, 0.0999, 1e-9,
             *(10 ** rng.uniform(-9, 9) for _ in range(300))]
     for unit in ('', 's', 'B', '%', 'GB/s', '×'):
-        kind = {'unit': unit, 'factor': live_figures.UNITS.get(unit, 1)}
+        kind = {'unit': unit, 'factor': live_figures.UNITS.get(unit, 1),
+                'scales': numbers.SCALES.get(unit)}
         there = browser.run(f'{json.dumps(some)}.map((x) => liveFiguresTwin.show(x, {json.dumps(kind)}))')
         assert there == [numbers.show(x, unit) for x in some]
 
@@ -382,7 +383,7 @@ def test_sentences_say_what_the_model_says(browser):
     best = max(rows, key=lambda v: v['speedup'])
     half = max(v['k'] for v in rows if v['efficiency'] >= 0.5)
     assert text_of(browser, '#live-scaling [role=status]') == [
-        f'The largest speed-up is {numbers.number(best["speedup"])}, with {best["k"]} devices. '
+        f'The largest speed-up is {numbers.plain(best["speedup"])}, with {best["k"]} devices. '
         f'Up to {half} devices, each computes for at least half of its time.']
     assert text_of(browser, '#live-aggregation [role=status]') == [
         '4 GPUs: 60 ms on one GPU, 80 ms on the CPU, 15 ms in shares, which is 5.33 to 1.']

@@ -88,7 +88,7 @@ def test_an_estimate_has_an_interval_that_decides(what, how, verdict):
     (3, 'calls', '3 calls'), (15329, '', '15,329'), (15329, 'parameters', '15,329 parameters'),
     (np.int64(2 ** 40), 'bytes', '1,099,511,627,776 bytes'), (0, 'graphs', '0 graphs'),
     (3.5, 'MB', '3.50 MB'), (2, '×', '2×'), (2.5, '×', '2.50×'),
-    (0.25, '%', '25.0%'), (1, '%', '100%'), (2.4e-7, '', '2.4e-07')])
+    (0.25, '%', '25.0%'), (1, '%', '100%'), (2.4e-7, '', '2.4e-7')])
 def test_counts_read_as_they_are_said(number, unit, text):
     """Whole numbers whole, with commas; and none has an interval."""
     c = count('a-b', number, unit)

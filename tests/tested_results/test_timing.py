@@ -291,7 +291,7 @@ def test_what_measures_a_figure_and_cannot(f, says):
 @pytest.mark.parametrize(('x', 'unit', 'form', 'text'), [
     (1.23e-5, 's', '', '≈12.3 µs'), (3.1, '×', '', '≈3.10×'), (0.643, '%', '', '≈64.3%'),
     (0.643, '%', '.0f', '≈64%'), (1050, 'MB', '', '≈1,050 MB'), (0.0, '', '', '≈0'),
-    (2.4e-7, '', '', '≈2.4e-07'), (12.0, 's', '.1f', '≈12.0 s')])
+    (2.4e-7, '', '', '≈2.4e-7'), (12.0, 's', '.1f', '≈12.0 s')])
 def test_measured_figures_are_marked(x, unit, form, text):
     assert timing.measured(x, unit, form) == text
 
@@ -318,7 +318,7 @@ def test_times_are_shown_with_a_unit_that_suits_them(t, text):
 
 
 @pytest.mark.parametrize(('x', 'text'), [
-    (14.84, '14.8'), (0.65, '0.650'), (1050.3, '1,050'), (2.4e-7, '2.4e-07'),
+    (14.84, '14.8'), (0.65, '0.650'), (1050.3, '1,050'), (2.4e-7, '2.4e-7'),
     (9.996, '10.0'), (0.9996, '1.00'), (99.96, '100'), (0.09996, '0.100')])
 def test_figures_have_three_digits(x, text):
     assert timing.show_figure(x) == text

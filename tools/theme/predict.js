@@ -35,7 +35,12 @@
   }
 
   const off = (e) => Math.min(1e300, Math.max(e.guess / e.measured, e.measured / e.guess));
-  const number = (x) => x >= 1e5 || x < 1e-3 ? x.toExponential(1) : String(Number(x.toPrecision(3)));
+  // As guess and factor in numbers.py write them.
+  function number(x) {
+    const rounded = Number(x.toPrecision(3));
+    if (rounded < 1e-4 || rounded >= 1e9) return x.toExponential(2).replace(/\.?0*e\+?/, 'e');
+    return String(rounded).replace(/^\d+/, (n) => n.replace(/\B(?=(\d{3})+$)/g, ','));
+  }
   const times = (x) => x < 10 ? x.toFixed(2) : number(x);
   const inside = (e) => e.low <= e.measured && e.measured <= e.high;
   const shown = (e) => number(e.guess) + (none(e.low) ? '' : ` (${number(e.low)}–${number(e.high)})`);
@@ -49,7 +54,7 @@
       low: list.filter((e) => e.guess < e.measured).length, sure: sure.length, held: sure.filter(inside).length };
   }
 
-  const api = { read, write, entry, off, summary, number };
+  const api = { read, write, entry, off, summary, number, times };
   if (typeof module !== 'undefined') module.exports = api;
   if (typeof document === 'undefined') return;
 

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-UNITS = {'ns': 1e-9, 'µs': 1e-6, 'ms': 1e-3, 's': 1, 'KB': 1e3, 'MB': 1e6, 'GB': 1e9,
-         'KiB': 2 ** 10, 'MiB': 2 ** 20, 'GiB': 2 ** 30, 'GB/s': 1e9, 'Mbit/s': 1e6 / 8, 'GFLOP': 1e9,
-         'GFLOP/s': 1e9, 'TFLOP/s': 1e12, 'million': 1e6, '%': 0.01}
+from tested_results import numbers
+
+# What a unit's prefix multiplies by; a model gets numbers without it. A unit that is not here has no prefix.
+_prefixed = ('ns', 'µs', 'ms', 's', 'KB', 'MB', 'GB', 'KiB', 'MiB', 'GiB', 'GB/s', 'Mbit/s', 'GFLOP',
+             'GFLOP/s', 'TFLOP/s')
+UNITS = {unit: numbers.KNOWN[unit][1] for unit in _prefixed} | {'million': 1e6, '%': 0.01}
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,7 @@
 // library; works from file://. render.py writes each figure's description and its model, a function, into the page as
 // an entry of window.liveFigures; describe.py says what the parts mean. What stands in the page is its table.
 (() => {
-  const TIMES = [[172800, 86400, 'days'], [7200, 3600, 'h'], [1, 1, 's'], [1e-3, 1e-3, 'ms'], [1e-6, 1e-6, 'µs'], [0, 1e-9, 'ns']];
-  const SIZES = [[1e12, 1e12, 'TB'], [1e9, 1e9, 'GB'], [1e6, 1e6, 'MB'], [1e3, 1e3, 'KB'], [0, 1, 'bytes']];
-
-  // Numbers as numbers.py shows them.
+  // Numbers as numbers.py shows them; a kind of number comes from there with its unit, factor and scales.
   function number(x, digits) {
     if (x === 0 || !Number.isFinite(x)) return x === 0 ? '0' : '∞';
     const a = Math.abs(x);
@@ -14,10 +11,10 @@
     return x.toFixed(digits).replace(/^(-?\d+)/, (n) => n.replace(/\B(?=(\d{3})+$)/g, ','));
   }
   const withUnit = (text, { unit }) => text + (['', '%', '×'].includes(unit) ? '' : ' ') + unit;
-  function show(x, { unit, factor = 1 }) {
+  function show(x, { unit, factor = 1, scales = null }) {
     if (typeof x === 'string') return x;
-    if ((unit === 's' || unit === 'B') && Number.isFinite(x)) {
-      const [, divisor, name] = (unit === 's' ? TIMES : SIZES).find(([least]) => Math.abs(x) >= least * (1 - 1e-9));
+    if (scales && Number.isFinite(x)) {
+      const [, divisor, name] = scales.find(([least]) => Math.abs(x) >= least * (1 - 1e-9));
       return x ? `${number(x / divisor)} ${name}` : unit === 's' ? '0 s' : '0 bytes';
     }
     return withUnit(number(x / factor), { unit });
@@ -97,7 +94,7 @@
     }
     return { place, ticks: ticks.filter((t) => t >= low * (1 - 1e-9) && t <= high * (1 + 1e-9)) };
   }
-  const tick = (x, kind) => kind.unit === 's' || kind.unit === 'B' ? show(x, kind).replace(/\.0+(?= |$)/, '').replace(/(\.\d*[1-9])0+(?= |$)/, '$1')
+  const tick = (x, kind) => kind.scales ? show(x, kind).replace(/\.0+(?= |$)/, '').replace(/(\.\d*[1-9])0+(?= |$)/, '$1')
     : x !== 0 && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e6) ? x.toExponential(0).replace('e+', 'e') : String(Number(x.toPrecision(3))).replace(/\B(?=(\d{3})+$)/g, ',');
 
   // A label below an axis; at the edges of the picture it stays inside.
@@ -110,7 +107,7 @@
   function curve(svg, fig, values) {
     const over = fig.inputs.find((i) => i.name === fig.over), all = along(fig, values);
     const drawn = fig.drawn.map((name) => fig.outputs.find((o) => o.name === name)), unit = drawn[0];
-    const up = unit.unit === 's' || unit.unit === 'B' ? 1 : unit.factor;
+    const up = unit.scales ? 1 : unit.factor;
     const now = run(fig, values), points = fig.points.map((p) => ({ ...p, y: p.y / up }));
     const ys = [...all.flatMap((v) => drawn.map((o) => v[o.name] / up)), ...points.map((p) => p.y)]
       .filter((y) => Number.isFinite(y) && (y > 0 || !fig.log));
@@ -174,7 +171,7 @@
     const names = [...new Set(fig.lanes.map(([lane]) => lane))], parts = [], to = 6 + 34 * names.length;
     const x = axis(0, until, 4, 336, false, 5);
     for (const t of x.ticks) parts.push(make('line', { x1: x.place(t), x2: x.place(t), y1: 4, y2: to }),
-      below(x.place(t), to + 14, tick(t, { unit: 's' })));
+      below(x.place(t), to + 14, tick(t, { unit: 's', scales: fig.times })));
     names.forEach((lane, k) => parts.push(make('text', { x: 4, y: 15 + 34 * k }, lane)));
     fig.lanes.forEach(([lane, start, end], s) => rounds.forEach((v, i) => {
       const width = x.place(v[end]) - x.place(v[start]);

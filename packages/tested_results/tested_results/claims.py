@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
 from typing import Any
 
-from tested_results import conditions, machine, predictions, timing
+from tested_results import conditions, machine, numbers, predictions, timing
 
 METADATA_KEY = 'd2l_claim'     # where an output carries its result as data
 VERDICTS = ('holds', 'fails', 'undecided', 'not testable here')
@@ -35,17 +35,6 @@ NOISE, DISTURBED = 'quiet', 'free cores'
 LIST = 10                      # measurements, at least, that `estimate` takes as a list
 _seen: dict[str, tuple] = {}
 _since = [conditions.taken()]  # what others took since the last result; here, since this was imported
-
-
-def show(value: float, unit: str) -> str:
-    """A value with its unit: ``6.02×``, ``12.3 µs``, ``45.0%``, ``39.2 GB/s``, ``12 graphs``."""
-    if unit == 's':
-        return timing.show_seconds(value)
-    if unit == '%':
-        return f'{timing.show_figure(100 * value)}%'
-    whole = 100 <= abs(value) < 1e15 and value == round(value)
-    number = f'{value:,.0f}' if whole else timing.show_figure(value)
-    return f'{number}{"" if unit in ("×", "") else " "}{unit.strip()}'
 
 
 @dataclass(frozen=True)
@@ -139,13 +128,13 @@ class Claim:
             return ''
         unit = self.unit
         if self.low is None or self.high is None:
-            if unit == '%' or abs(self.value) >= 1e15 or self.value != round(self.value):
-                return show(self.value, unit)
-            return f'{self.value:,.0f}{unit if unit == "×" else f" {unit}"}'.strip()
-        ends = [show(self.clipped(x), unit) for x in (self.low, self.high)]
-        if unit not in ('s', '%'):
-            ends = [timing.show_figure(self.clipped(x)) for x in (self.low, self.high)]
-        return f'{show(self.value, unit)} ({"–".join(ends)})'
+            return numbers.counted(self.value, unit)
+        ends = [self.clipped(x) for x in (self.low, self.high)]
+        if unit in ('s', '%'):
+            low, high = [numbers.show(x, unit) for x in ends]
+        else:
+            low, high = [numbers.figure(x) for x in ends]
+        return f'{numbers.show(self.value, unit)} ({low}–{high})'
 
     @property
     def label(self) -> str:
@@ -156,7 +145,7 @@ class Claim:
     @property
     def times(self) -> str:
         """The two times of a comparison."""
-        return ', '.join(f'{n.replace("_", " ")} {timing.show_seconds(t)}' for n, t in self.parts.items())
+        return ', '.join(f'{n.replace("_", " ")} {numbers.seconds(t)}' for n, t in self.parts.items())
 
     @property
     def readout(self) -> str:

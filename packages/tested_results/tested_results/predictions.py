@@ -20,6 +20,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from tested_results import numbers
+
 METADATA_KEY = 'd2l_predict'     # where an output says that it asks for a guess
 ASK = 'Put a number, or a pair (low, high), in place of the dots, and run this cell.'
 
@@ -128,7 +130,10 @@ def _unscored(id: str) -> str:
 
 
 def _show(e: dict) -> str:
-    return f'{e["guess"]:.3g}' + (f' ({e["low"]:.3g}–{e["high"]:.3g})' if e.get('low') else '')
+    shown = numbers.guess(e['guess'])
+    if e.get('low'):
+        shown += f' ({numbers.guess(e["low"])}–{numbers.guess(e["high"])})'
+    return shown
 
 
 def off(e: dict) -> float:
@@ -189,7 +194,7 @@ def answer(id: str, value: float | None) -> str:
     except OSError as error:
         return f'your guesses could not be read or written ({error})'
     inside = e.get('low') and (' inside' if e['low'] <= value <= e['high'] else ' outside')
-    return f'you guessed {_show(e)}: off by a factor of {off(e | {"measured": value}):.2f}' + (
+    return f'you guessed {_show(e)}: off by a factor of {numbers.factor(off(e | {"measured": value}))}' + (
         f',{inside} your interval' if inside else '')
 
 
@@ -201,7 +206,7 @@ def table(guesses: dict[str, dict]) -> str:
         mine = [e for e in done if topic in ('all', str(e.get('topic')))]
         sure = [e['low'] <= e['measured'] <= e['high'] for e in mine if e.get('low')]
         half = math.exp(statistics.median([math.log(off(e)) for e in mine] or [0]))
-        rows.append((topic.replace('_', ' '), len(mine), f'×{half:.2f}' if mine else '–',
+        rows.append((topic.replace('_', ' '), len(mine), f'×{numbers.factor(half)}' if mine else '–',
                      sum(off(e) <= 2 for e in mine), sum(e['guess'] < e['measured'] for e in mine),
                      f'{sum(sure)} of {len(sure)}'))
     lines = [f'{row[0]:24}' + ''.join(f'{cell:>13}' for cell in row[1:]) for row in rows]

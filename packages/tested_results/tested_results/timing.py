@@ -49,6 +49,9 @@ from tested_results.agreement import (
     thinned,
 )
 from tested_results.agreement import gap as gap  # notebooks import it from here
+from tested_results.numbers import figure as show_figure
+from tested_results.numbers import measured
+from tested_results.numbers import seconds as show_seconds
 
 
 def __getattr__(name: str) -> Any:
@@ -97,24 +100,6 @@ WARM = 0.05            # seconds for warming up
 LONGEST = 0.05         # shorter samples are stretched to equal length; longer ones even out
 STEADY = 0.3           # a range wider than this share of the value is not to be trusted
 _order = random.Random()     # its own, so that the reader's random numbers stay as they are
-
-
-def show_seconds(t: float) -> str:
-    """A time with a unit that suits it and three digits: ``12.3 µs``, ``1,234 s``."""
-    rounded = float(f'{t:.3g}')        # 999.7 µs have three digits as 1 ms
-    for unit, size in (('s', 1.0), ('ms', 1e-3), ('µs', 1e-6)):
-        if rounded >= size:
-            return f'{t:,.0f} s' if rounded >= 1000 else f'{t / size:.3g} {unit}'
-    return f'{t / 1e-9:.3g} ns'
-
-
-def show_figure(x: float) -> str:
-    """A figure with about three digits: ``14.8``, ``0.65``, ``1,050``, ``2.4e-07``."""
-    if x == 0 or not math.isfinite(x) or not 1e-3 <= abs(x) < 1e6:
-        return f'{x:.2g}'
-    rounded = float(f'{x:.3g}')        # 9.996 has three digits as 10.0
-    digits = max(0, 2 - math.floor(math.log10(abs(rounded))))
-    return f'{x:,.{digits}f}'
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,23 +151,6 @@ class Ratio(Estimate):
     unit = '×'
     slow: float = math.nan
     fast: float = math.nan
-
-
-def measured(x: float, unit: str = '', form: str = '') -> str:
-    """A measured figure as text, with the mark ≈ that says so: ``≈12.3 µs``, ``≈3.10×``, ``≈64%``.
-
-    What is marked may differ from run to run, and a check does not compare it. Everything else
-    that a cell prints is compared, so whatever comes from a clock must be printed by this.
-
-    Args:
-        unit: ``'s'`` is turned into the unit that suits the time; ``'%'`` multiplies by 100.
-        form: a format such as ``'.2f'``; about three digits without one.
-    """
-    if unit == 's' and not form:
-        return f'≈{show_seconds(x)}'
-    x = 100 * x if unit == '%' else x
-    text = format(x, form) if form else show_figure(x)
-    return f'≈{text}{"" if unit in ("×", "%", "") else " "}{unit}'
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:

@@ -5,10 +5,11 @@ import random
 
 import pytest
 
+from tested_results import numbers, quoting
 from tested_results.claims import Claim
+from tested_results.numbers import Misfit
+from tested_results.quoting import rendered
 from tests.tools.small import counted, ratio
-from tools import quoting
-from tools.quoting import Misfit, rendered
 
 
 def figure(value, unit):
@@ -101,8 +102,8 @@ def test_what_was_put_in_stays_as_it_is(make):
         for w in words['ratio' if c.kind == 'ratio' else c.unit]:
             once = rendered(w, c)
             assert rendered(once, c) == once, (w, x)
-            f = quoting.form(once)
-            shown = quoting.NUMBER.search(once)
+            f = numbers.form(once)
+            shown = numbers.NUMBER.search(once)
             number = float(shown['number'].replace(',', '')) * (-1 if shown['sign'] else 1)
             near = 0.5 if f.digits == 1 else 0.06
             assert math.isclose(number, quoting.value_in(c, '', f), rel_tol=near), (once, x)
