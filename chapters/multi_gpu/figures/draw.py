@@ -6,7 +6,7 @@ from matplotlib.patches import Rectangle
 
 from chapters.drawing import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, arrow, box, canvas
 from d2l_local import plotting
-from tested_results import numbers
+from tested_results.numbers import figure as number
 from tested_results.traces import Event
 
 RATIO = 'https://arxiv.org/abs/2001.08361'     # section 2.1
@@ -82,7 +82,7 @@ def size(count: float) -> str:
     for unit in ('KB', 'MB', 'GB'):
         count /= 1000
         if count < 1000:
-            return f'{numbers.figure(count)} {unit}'
+            return f'{number(count)} {unit}'
     raise ValueError('too large')
 
 
@@ -92,7 +92,7 @@ def traffic(batches: tuple[int, ...] = (128, 256)) -> str:
     rows = {
         'network, batch': [f'{name}, {b}' for name in NETWORKS for b in batches],
         'parameters': [f'{parameters(n):,}' for n, _ in cells],
-        f'[operations of a step]({RATIO})': [f'{numbers.figure(3 * work(n) * b / 1e9)} GFLOP' for n, b in cells],
+        f'[operations of a step]({RATIO})': [f'{number(3 * work(n) * b / 1e9)} GFLOP' for n, b in cells],
         '**by layer**: activations at one cut, or their gradients': [
             size(4 * best_cut(n)[0] * b) for n, b in cells],
         'work of the busier device': [f'{best_cut(n)[1]:.0%}' for n, _ in cells],
