@@ -46,16 +46,28 @@ from tools.theme import draw
 BUILD = ROOT / '_build'
 PICTURES = ('.svg', '.png')
 SHOWN = ('.css', '.js', '.svg', '.woff2')         # of the theme
-# What the theme and the extensions put into a page and nobody needs: a live kernel, whose script is
-# declared twice; half a megabyte that draws icons which the style sheet shows as well, and fonts ahead
-# of their use, an error where the pages are files; ids that stand more than once; roles that ask for
-# others.
-SURPLUS = re.compile(r'''(?xs)
-    <script>const\ THEBE_JS_URL.*?</script> | <(?:script|link)[^>]*sphinx-thebe[^>]*>(?:</script>)?
-    | <script\ type="text/x-thebe-config">.*?</script>
-    | <script\ src="[^"]*/fontawesome/[^"]*"></script>
-    | <link\ rel="preload"\ as="font"[^>]*>
-    | \ id="(?:exercise|solution)-content" | \ role="doc-biblioentry" | (?<=<div)\ role="list"''')
+# What the theme and the extensions put into pages, and what stands there instead; see :func:`repair`.
+REPAIRS = {name: (re.compile(pattern, re.DOTALL), instead) for name, pattern, instead in (
+    # Nobody needs a live kernel, whose script is declared twice.
+    ('the address of a live kernel', r'<script>const THEBE_JS_URL.*?</script>', ''),
+    ('the files of a live kernel', r'<(?:script|link)[^>]*sphinx-thebe[^>]*>(?:</script>)?', ''),
+    ('the settings of a live kernel', r'<script type="text/x-thebe-config">.*?</script>', ''),
+    # Half a megabyte that draws icons, which the style sheet shows as well.
+    ('a script of icons', r'<script src="[^"]*/fontawesome/[^"]*"></script>', ''),
+    # An error where the pages are files.
+    ('fonts loaded ahead of their use', r'<link rel="preload" as="font"[^>]*>', ''),
+    ('an id that stands more than once', r' id="(?:exercise|solution)-content"', ''),
+    # They ask for other roles, which are not there.
+    ('the role of an entry of the bibliography', r' role="doc-biblioentry"', ''),
+    ('the role of a list', r'(?<=<div) role="list"', ''),
+    ('no mode of colours', re.escape('getItem("mode") || ""'), 'getItem("mode") || "auto"'),
+    # On the page of results there is a second field.
+    ('a second field with the id of the search', r'(id="search-input".*?)id="search-input"',
+     r'\1id="search-again"'),
+    # As a landmark with a name.
+    ('the side bar', '<div class="bd-sidebar-primary ',
+     '<div role="complementary" aria-label="The book" class="bd-sidebar-primary '),
+)}
 FIGURE = re.compile(r'```\{figure\} (\S+)\n:alt: (.*)')
 SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 MOVED = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>This page has moved</title>'
@@ -524,13 +536,32 @@ def published(config: str) -> str:
 
 # HTML ----------------------------------------------------------------------------------------------
 
-def mended(page: str) -> str:
-    """A page without what is too much in it, with a mode of colours, and its side bar as a landmark."""
-    page = SURPLUS.sub('', page).replace('getItem("mode") || ""', 'getItem("mode") || "auto"')
-    head, field, rest = page.partition('id="search-input"')     # the page of results has a second one
-    page = head + field + rest.replace('id="search-input"', 'id="search-again"')
-    return page.replace('<div class="bd-sidebar-primary ',
-                        '<div role="complementary" aria-label="The book" class="bd-sidebar-primary ')
+def mended(page: str, found: set[str]) -> str:
+    """A page without what is wrong or too much in it.
+
+    Args:
+        found: the names of the repairs that found something; those of this page are added.
+    """
+    for name, (pattern, instead) in REPAIRS.items():
+        page, times = pattern.subn(instead, page)
+        if times:
+            found.add(name)
+    return page
+
+
+def repair(paths: list[Path]) -> None:
+    """Mend all pages of a build, in place.
+
+    Raises:
+        ValueError: what a repair looks for stands on no page, so the theme or an extension has changed.
+    """
+    found: set[str] = set()
+    for path in paths:
+        path.write_text(mended(path.read_text(), found))
+    absent = [name for name in REPAIRS if name not in found]
+    if absent:
+        raise ValueError(f'no page has {", ".join(absent)} any more: see what the theme and the extensions '
+                         'write now, and mend REPAIRS in tools/pages.py')
 
 
 def shared(page: str, address: str, title: str) -> str:
@@ -598,11 +629,13 @@ def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
         title, address = config['title'], config['html'].get('baseurl', '')
         if address:
             draw.social(new / '_static' / 'social.png', title)
-        for path in new.rglob('*.html'):
-            if path.parent == new and path.stem not in ('search', 'genindex'):
-                continue                # it only leads to another page
-            page = mended(path.read_text())
-            path.write_text(shared(page, address, title) if address else page)
+        # Others at the top only lead to another page.
+        whole = [path for path in new.rglob('*.html')
+                 if path.parent != new or path.stem in ('search', 'genindex')]
+        repair(whole)
+        if address:
+            for path in whole:
+                path.write_text(shared(path.read_text(), address, title))
         if html.exists():
             html.rename(gone)
         new.rename(html)

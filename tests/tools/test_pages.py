@@ -313,8 +313,37 @@ def test_with_a_repository_there_are_buttons_and_never_a_fault_of_the_theme(tmp_
                     'github.com/some/book/edit/'):
         assert address in page
     assert 'THEBE_JS_URL' in page and '<div role="complementary"' not in page
-    page = pages.mended(page)
+    page = pages.mended(page, set())
     assert 'thebe' not in page.lower() and page.count('<div role="complementary"') == 1
+
+
+def test_a_repair_that_finds_nothing_to_repair_says_so(tmp_path):
+    """The theme has changed then, and nobody would see that its pages are as they were."""
+    one, two = tmp_path / 'one.html', tmp_path / 'two.html'
+    faults = {
+        'the address of a live kernel': '<script>const THEBE_JS_URL = "https://unpkg.com";\n</script>',
+        'the files of a live kernel': '<script async src="_static/sphinx-thebe.js?v=1"></script>',
+        'the settings of a live kernel': '<script type="text/x-thebe-config">\n{}\n</script>',
+        'a script of icons': '<script src="_static/vendor/fontawesome/all.min.js"></script>',
+        'fonts loaded ahead of their use': '<link rel="preload" as="font" href="a.woff2"/>',
+        'an id that stands more than once': '<section id="exercise-content">',
+        'the role of an entry of the bibliography': '<div class="citation" role="doc-biblioentry">',
+        'the role of a list': '<div role="list" class="citation-list">',
+        'no mode of colours': 'localStorage.getItem("mode") || "";',
+        'a second field with the id of the search': '<input id="search-input">\n<input id="search-input">',
+        'the side bar': '<div class="bd-sidebar-primary bd-sidebar">'}
+    assert set(faults) == set(pages.REPAIRS)
+    for left_out in [None, *faults]:
+        one.write_text('<html></html>')
+        two.write_text('\n'.join(text for name, text in faults.items() if name != left_out))
+        if left_out is None:
+            pages.repair([one, two])
+        else:
+            with pytest.raises(ValueError, match=f'no page has {left_out} any more'):
+                pages.repair([one, two])
+    pages_now = one.read_text() + two.read_text()
+    assert not [word for word in ('thebe', 'font', 'exercise-content', 'biblio') if word in pages_now.lower()]
+    assert pages_now.count('id="search-input"') == pages_now.count('id="search-again"') == 1
 
 
 @contextlib.contextmanager
@@ -354,6 +383,7 @@ def standing(program, monkeypatch, tmp_path):
                     'Search.setIndex({"docnames":[],"indexentries":{}})')
             return subprocess.CompletedProcess(command, status, '', '')
         monkeypatch.setattr(pages, 'prepare', prepare)
+        monkeypatch.setattr(pages, 'repair', lambda paths: None)       # the stand-in has no theme
         monkeypatch.setattr(pages, 'subprocess', SimpleNamespace(run=jupyter_book))
         return program('book', '--stored', '--to', f'{tmp_path}/html')
     monkeypatch.setattr(pages, 'BUILD', tmp_path)
