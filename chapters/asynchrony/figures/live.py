@@ -12,16 +12,16 @@ ONE = Derived(lambda seconds: seconds / 11, (Measured('asy-mx-barrier.one_wait_a
 
 def pipeline(i, n, t1, t2, t3):
     """Round i: issued, computed, brought back; with a wait in each round, and with one at the end."""
-    round = t1 + t2 + t3
+    each = t1 + t2 + t3
     pace = max(t1, t2)
     begin = t1 + i * pace
     last = begin + t2
-    return {'issue': i * round, 'compute': i * round + t1, 'back': i * round + t1 + t2,
-            'end': (i + 1) * round,
+    return {'issue': i * each, 'compute': i * each + t1, 'back': i * each + t1 + t2,
+            'end': (i + 1) * each,
             'ahead': i * t1, 'ahead_end': i * t1 + t1, 'begin': begin, 'ready': last,
             'out': last if i == n - 1 else 0, 'out_end': last + t3 if i == n - 1 else 0,
-            'barriers': n * round, 'free': t1 + (n - 1) * pace + t2 + t3,
-            'ratio': n * round / (t1 + (n - 1) * pace + t2 + t3),
+            'barriers': n * each, 'free': t1 + (n - 1) * pace + t2 + t3,
+            'ratio': n * each / (t1 + (n - 1) * pace + t2 + t3),
             'pacer': 'computing sets' if t2 >= t1 else 'issuing sets'}
 
 
