@@ -26,9 +26,9 @@ CHAPTERS = Path(__file__).parent.parent / 'chapters'
 
 # Figures.
 
-def load(topic: str, name: str = 'draw') -> ModuleType:
-    """A script of a topic, as a module: ``draw``, or ``live`` for the figures that a reader can turn."""
-    return importlib.import_module(f'chapters.{topic}.figures.{name}')
+def load(topic: str) -> ModuleType:
+    """What draws the figures of a topic."""
+    return importlib.import_module(f'chapters.{topic}.figures.draw')
 
 
 def draw_svg(figures: dict[str, Callable[[], Any]], folder: Path) -> dict[str, str]:

@@ -6,6 +6,7 @@ figure: ``from tools.live import turn; turn('roofline')``.
 """
 
 import html
+import importlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from IPython.display import HTML
 
 import live_figures
 from live_figures import UNITS, Figure, Measurements, Number
-from tools import figures, ledger, source
+from tools import ledger, source
 from tools.runs import latest
 from tools.source import ROOT
 
@@ -85,12 +86,17 @@ def insert(page: str, figures: dict[str, Figure], runs: Runs) -> str:
     return MARK.sub(put, page)
 
 
-def all_figures() -> dict[str, Figure]:
+def of_topic(topic: str) -> dict[str, Figure]:
+    """The figures of a topic, by name."""
+    return importlib.import_module(f'chapters.{topic}.figures.live').LIVE
+
+
+def of_all_topics() -> dict[str, Figure]:
     """The figures of all topics, by name."""
-    known = {}
-    for script in sorted(figures.CHAPTERS.glob('*/figures/live.py')):
-        known |= figures.load(script.parts[-3], 'live').LIVE
-    return known
+    figures = {}
+    for script in sorted(ROOT.glob('chapters/*/figures/live.py')):
+        figures |= of_topic(script.parts[-3])
+    return figures
 
 
 def turn(name: str) -> HTML:
@@ -99,7 +105,7 @@ def turn(name: str) -> HTML:
     Raises:
         ValueError: there is no such figure; says which there are.
     """
-    known = all_figures()
+    known = of_all_topics()
     if name not in known:
         raise ValueError(f'there is no figure {name!r}; there are {", ".join(known)}')
     shown, stored = {}, []

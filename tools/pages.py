@@ -29,7 +29,6 @@ from tested_results.quoting import rendered
 from tools import (
     cards,
     exercises,
-    figures,
     ledger,
     ledger_page,
     live,
@@ -450,7 +449,7 @@ def put_live_figures(document: Document, book: Book) -> None:
     """Put the figures that a reader can turn in the place of their marks."""
     for cell in document.texts():
         if live.MARK.search(cell.source):
-            known = figures.load(document.path.parent.name, 'live').LIVE
+            known = live.of_topic(document.path.parent.name)
             cell.source = live.insert(cell.source, known, book.live_numbers)
 
 

@@ -1,6 +1,5 @@
 """JupyterLab as *make lab* starts it: notebooks from the first to the last cell, and figures to turn."""
 
-import os
 import shutil
 import socket
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 from tested_results.claims import MARKS
 from tests.book.browser import Browser
 from tools import quotations, source
-from tools.front import COMMANDS
+from tools.front import COMMANDS, surroundings
 from tools.source import ROOT
 
 pytestmark = pytest.mark.slow
@@ -34,8 +33,7 @@ def lab(tmp_path_factory):
     process = subprocess.Popen(
         [sys.executable, *COMMANDS['lab'], '--no-browser', f'--ServerApp.port={port}', '--allow-root',
          '--IdentityProvider.token=', '--LabApp.expose_app_in_browser=True'], cwd=folder,
-        env={**os.environ, **places, 'PYTHONPATH': str(ROOT), 'D2L_BUDGET': '1', 'D2L_SPAN': '1',
-             'D2L_WINDOWS': '7'},
+        env={**surroundings(), **places, 'D2L_BUDGET': '1', 'D2L_SPAN': '1', 'D2L_WINDOWS': '7'},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     browser = None
     try:

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import importlib
 import itertools
 import json
 import math
@@ -19,7 +20,7 @@ from tools.source import ROOT
 
 THEME = ROOT / 'tools' / 'theme'
 TOPICS = sorted(p.parts[-3] for p in figures.CHAPTERS.glob('*/figures/live.py'))
-MODULES = {topic: figures.load(topic, 'live') for topic in TOPICS}
+MODULES = {topic: importlib.import_module(f'chapters.{topic}.figures.live') for topic in TOPICS}
 FIGURES = {name: f for m in MODULES.values() for name, f in m.LIVE.items()}
 MULTI_GPU, SERVERS = figures.load('multi_gpu'), MODULES['parameter_servers']
 
