@@ -41,7 +41,8 @@ def phases():
     _, ax = plt.subplots(figsize=(6.2, 2.3), layout='constrained')
     prefill, decode, tokens = 3.0, 0.9, 7
     ax.barh(0, prefill - 0.06, 0.7, 0, color='#9ecae1', edgecolor='0.3')
-    ax.text(prefill / 2, 0, 'prefill: one pass\nover the whole prompt', ha='center', va='center', fontsize=8.5)
+    ax.text(prefill / 2, 0, 'prefill: one pass\nover the whole prompt', ha='center', va='center',
+            fontsize=8.5)
     for i in range(tokens):
         ax.barh(0, decode - 0.06, 0.7, prefill + i * decode, color='#fdd0a2', edgecolor='0.3')
         ax.text(prefill + (i + 0.46) * decode, 0, '1 token', ha='center', va='center', fontsize=7.5)
