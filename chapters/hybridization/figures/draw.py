@@ -12,7 +12,7 @@ from d2l_local import plotting
 def launches():
     """Three operations of which each is dispatched by itself, and the same ones in a graph: a sketch."""
     ax = canvas(6.4, 3.1)
-    dispatch, kernel, left, height = 1.25, 0.62, 1.0, 0.42
+    dispatch, kernel, left, height = 1.25, 0.76, 1.0, 0.42
     write(ax, 0.05, 2.92, 'eager: a dispatch for each operation', 10, weight='bold', ha='left')
     write(ax, 0.05, 1.32, 'a graph: one call', 10, weight='bold', ha='left')
     for y, name in ((2.3, 'Python'), (1.78, 'device'), (0.7, 'Python'), (0.18, 'device')):

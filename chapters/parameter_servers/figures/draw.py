@@ -161,7 +161,7 @@ def ring():
         if k % 3 == 0:
             for part in range(4):
                 write(ax, x - 0.2, y - 0.15 - 0.3 * part, str(part), 9, color=GREY)
-    write(ax, 2.3, 1.15, 'Columns: nodes.  Rows: parts of the array.\n'
+    write(ax, 2.3, 1.15, 'Columns: ranks.  Rows: parts of the array.\n'
           'bc: the sum of what b and c began with', 8.5, ha='left')
     ax.add_patch(Rectangle((2.3, 0.62), 0.34, 0.26, facecolor='none', edgecolor=ORANGE, linewidth=1.8))
     write(ax, 2.75, 0.75, 'just received from the left neighbour', 8.5, ha='left')
