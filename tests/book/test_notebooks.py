@@ -6,9 +6,9 @@ import re
 import nbformat
 import pytest
 
-from tested_results import conditions, predictions
+from tested_results import conditions, predictions, quoting
 from tested_results.claims import CLOCKED, METADATA_KEY, Claim
-from tools import ledger, quotations, quoting, refresh, runs, source
+from tools import ledger, quotations, refresh, runs, source
 from tools.source import ROOT
 
 BOOKS = {str(p.relative_to(ROOT)): nbformat.read(p, as_version=4) for p in source.notebooks()}

@@ -5,8 +5,8 @@ import re
 import pytest
 from pybtex.database import parse_file
 
+from tested_results.quoting import rendered
 from tools import ledger, quotations, source
-from tools.quoting import rendered
 from tools.source import ROOT
 
 # Kinds of hosts that are no source: encyclopaedias that anyone edits, magazines, shops, forums, mirrors.
