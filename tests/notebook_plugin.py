@@ -3,7 +3,8 @@
 Notebooks of a framework that is absent are left out by name. A result is measured here in seven windows
 of a seventh of a second (98.4%), and seven more if these do not decide it; in ``make book`` in ten of
 0.4 seconds, and ten more. nbval compares what a result is and what it is tested against; what came out
-is judged at the end, beside the stored results and the ledgers of known machines (``tools/ledger.py``).
+is judged at the end, beside the stored results and the ledgers of known machines
+(``tested_results.judgement``).
 """
 
 import functools
@@ -18,7 +19,7 @@ from pathlib import Path
 import nbval.plugin
 import pytest
 
-from tested_results import machine
+from tested_results import judgement, ledgers, machine
 from tested_results.claims import METADATA_KEY, Claim
 from tools import ledger, runs, source
 
@@ -140,7 +141,7 @@ def again(ids: list[str], reference: dict[str, Path]) -> dict[str, list[str]]:
     for path in dict.fromkeys(reference[id] for id in ids):
         os.environ.update(HERE)
         try:
-            for c in ledger.claims_of(runs.execute(path, 'once more: ')):
+            for c in ledgers.claims_of(runs.execute(path, 'once more: ')):
                 if c.id in found:
                     found[c.id].append(c.verdict)
         except runs.CellFailed:
@@ -186,24 +187,24 @@ def pytest_sessionfinish(session, exitstatus):
     if not ran or config.option.collectonly:
         return None
     try:
-        stored, known = ledger.all_ledgers(), ledger.expected()
-    except ledger.Refused as e:
-        config.judgement = ledger.Judgement(red=[str(e)])
+        stored, known = ledger.all_ledgers(), judgement.expected(ledger.FOLDER)
+    except ledgers.Refused as e:
+        config.judgement = judgement.Judgement(red=[str(e)])
     else:
         kept = [(path, c) for path, whole in ran.items() if whole
-                for c in ledger.claims_of(source.read(path))]
+                for c in ledgers.claims_of(source.read(path))]
         where, reference = {c.id: path for path, c in kept}, {c.id: c for _, c in kept}
         here = machine.machine()
-        said = ledger.judge(claims, here, stored, reference, known, beside=beside)
+        said = judgement.judge(claims, here, stored, reference, known, beside=beside)
         if said.again:
             twice = again([i for i in said.again if i in where], where)
-            said = ledger.judge(claims, here, stored, reference, known, twice, beside)
+            said = judgement.judge(claims, here, stored, reference, known, twice, beside)
         if config.getoption('--whole-book'):
             said.red += absent(left_out)
             said.red += [f'{p.relative_to(source.ROOT)} did not run' for p in source.notebooks()
                          if p not in ran and str(p.relative_to(source.ROOT)) not in left_out]
         config.judgement = said
-        config.ledger = next((x for x in stored if x.kind == ledger.kind(here)), None)
+        config.ledger = next((x for x in stored if x.kind == ledgers.kind(here)), None)
     if exitstatus == 0 and config.judgement.red:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     return None
@@ -219,10 +220,10 @@ def pytest_terminal_summary(terminalreporter, config):
     write(f'results: {len(claims)}: ' + ', '.join(f'{n} {v}' for v, n in counts.items()))
     own = getattr(config, 'ledger', None)
     if own is None:
-        write(f'no stored ledger is of this kind of machine ({ledger.kind(machine.machine())}). '
+        write(f'no stored ledger is of this kind of machine ({ledgers.kind(machine.machine())}). '
               + ledger.how_to_contribute())
     else:
-        within, between, n = ledger.covered(claims, own)
+        within, between, n = ledgers.covered(claims, own)
         write(f'medians of this run in the stored intervals: {within} of {n} within one run, '
               f'{between} of {n} in the published ones')
     for line in said.notes:

@@ -18,8 +18,9 @@ from pathlib import Path
 import filelock
 import nbformat
 
+from tested_results import ledgers
 from tested_results.claims import MEASURED, Claim
-from tools import ledger, pages, runs, source
+from tools import pages, runs, source
 from tools.pages import BUILD
 from tools.source import FRAMEWORKS, ROOT
 
@@ -92,7 +93,7 @@ def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> tup
         if [topic(p) for p in todo[i:i + 2]] != [topic(path)] * 2:       # the last of its topic
             summary = pages.make(shown, old, sphinx_source, html)
             print(f'{html / topic_index(path)}  {became(path, todo, failures)}', flush=True)
-    lines = without(c for p in paths if p not in old for c in ledger.claims_of(shown[p]))
+    lines = without(c for p in paths if p not in old for c in ledgers.claims_of(shown[p]))
     if failures:
         print('\n'.join(lines))
         sys.exit('\n\n'.join(failures.values()) + '\n\nThe pages of these notebooks show stored '
@@ -140,7 +141,7 @@ def main() -> None:
 if __name__ == '__main__':
     try:
         main()
-    except ledger.Refused as e:
+    except ledgers.Refused as e:
         sys.exit(f'{e}\nThe pages are as they were.')
     except filelock.Timeout:
         sys.exit('Another make book runs in this folder: wait for its end, or stop it with Ctrl-C.')

@@ -2,10 +2,10 @@
 
 from html import escape
 
-from tested_results import numbers
+from tested_results import ledgers, numbers
 from tested_results.claims import MARKS, MEASURED, Claim
-from tools import ledger, ledger_page
-from tools.ledger import Ledger
+from tested_results.ledgers import Ledger
+from tools import ledger_page
 
 BUSY = 0.1              # of the cores: if others took more, it is said
 # What to do where a condition did not hold, by its name.
@@ -66,15 +66,15 @@ def outcome(c: Claim, others: list[Claim]) -> str:
 
 def elsewhere(c: Claim, machines: list[Ledger]) -> list[Claim]:
     """The same result on other kinds of machines."""
-    here = ledger.kind(c.where)
+    here = ledgers.kind(c.where)
     return [o for led in machines if led.kind != here and (o := led.claim(c.id))]
 
 
 def between(c: Claim, machines: list[Ledger]) -> str:
     """The interval between runs on such a machine, where several are stored."""
-    led = next((m for m in machines if m.kind == ledger.kind(c.where)), None)
+    led = next((m for m in machines if m.kind == ledgers.kind(c.where)), None)
     old = led and led.claims.get(c.id)
-    if not led or not old or len(old['runs']) < 2 or (ends := ledger.published(old, led.typical)) is None:
+    if not led or not old or len(old['runs']) < 2 or (ends := ledgers.published(old, led.typical)) is None:
         return ''
     low, high = (numbers.counted(x, c.unit) for x in ends)
     return f'{len(old["runs"])} runs of such a machine: {low}–{high}'

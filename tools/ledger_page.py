@@ -11,10 +11,10 @@ from pathlib import Path
 
 import nbformat
 
-from tested_results import machine, numbers
+from tested_results import ledgers, machine, numbers
 from tested_results.claims import MARKS, VERDICTS, Claim
-from tools import ledger, quotations, source
-from tools.ledger import Ledger
+from tested_results.ledgers import Ledger
+from tools import quotations, source
 from tools.source import ROOT
 
 HERE, REFUTED = 'chapters/reference/ledger', 'chapters/reference/refuted'        # as pages are named
@@ -42,7 +42,7 @@ def page_name(path: Path) -> str:
 
 def collect(nb: nbformat.NotebookNode, page: str, stored: bool) -> list[Entry]:
     """The claims in the outputs of a notebook."""
-    return [Entry(c, page, stored) for c in ledger.claims_of(nb)]
+    return [Entry(c, page, stored) for c in ledgers.claims_of(nb)]
 
 
 def results(entries: Iterable[Entry]) -> dict[str, Claim]:

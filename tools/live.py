@@ -16,7 +16,8 @@ from IPython.display import HTML
 
 import live_figures
 from live_figures import UNITS, Figure, Measurements, Number
-from tools import ledger, source
+from tested_results import ledgers
+from tools import source
 from tools.runs import latest
 from tools.source import ROOT
 
@@ -56,7 +57,7 @@ def measured(shown: dict[str, nbformat.NotebookNode], stored: Iterable[str] = ()
     for page, nb in shown.items():
         outputs = [o for c in nb.cells for o in c.get('outputs', [])]
         texts[page] = '\n'.join(o.get('text') or o.get('data', {}).get('text/plain', '') for o in outputs)
-        for claim in ledger.claims_of(nb):
+        for claim in ledgers.claims_of(nb):
             machines.setdefault(page, claim.machine)
             if claim.value is not None:
                 prefix = 1 if claim.unit == '%' else UNITS.get(claim.unit, 1)      # a share is stored as such

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import nbformat
 
+from tested_results import ledgers
 from tested_results.claims import Claim
-from tools import ledger, quotations, runs, source
+from tools import quotations, runs, source
 from tools.mutating import FAULTS
 from tools.source import ROOT
 
@@ -70,7 +71,7 @@ def execute(nb: nbformat.NotebookNode, path: Path, faults: str, label: str) -> l
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, path.name)
         nbformat.write(nb, copy)
-        return ledger.claims_of(runs.execute(copy, label, path.parent))
+        return ledgers.claims_of(runs.execute(copy, label, path.parent))
 
 
 def try_planted(m: Mutant, label: str = '') -> str:

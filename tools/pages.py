@@ -24,6 +24,7 @@ import yaml
 import live_figures
 from tested_results import claims, predictions
 from tested_results.claims import Claim
+from tested_results.ledgers import Ledger
 from tested_results.numbers import Misfit
 from tested_results.quoting import rendered
 from tools import (
@@ -38,7 +39,6 @@ from tools import (
     source,
     terms,
 )
-from tools.ledger import Ledger
 from tools.source import ROOT
 from tools.theme import draw
 
@@ -162,7 +162,7 @@ class Book:
         return cls(
             entries=tuple(entries),
             quotable=quotable,
-            with_numbers=ledger.completed({e.claim.id: e.claim for e in stored}, ledgers),
+            with_numbers=ledgers.completed({e.claim.id: e.claim for e in stored}, ledgers),
             ledgers=tuple(ledgers),
             homes=homes(quotable, quoted),
             questions=questions,

@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 from nbval.plugin import get_sanitize_patterns
 
-from tested_results import machine
+from tested_results import ledgers, machine
 from tested_results.claims import METADATA_KEY, Claim
 from tested_results.numbers import Misfit
 from tested_results.quoting import rendered
@@ -78,14 +78,14 @@ def other_machines(paths: list[Path], here: str) -> dict[str, list[Path]]:
     for path in paths:
         outputs = (out for cell in read(path).cells for out in cell.get('outputs', []))
         claims = (out.metadata[METADATA_KEY] for out in outputs if METADATA_KEY in out.get('metadata', {}))
-        for other in {ledger.kind(claim['where']) for claim in claims} - {here}:
+        for other in {ledgers.kind(claim['where']) for claim in claims} - {here}:
             found.setdefault(other, []).append(path)
     return found
 
 
 def refuse_to_mix(paths: list[Path]) -> None:
     """Raise :class:`Mixed` if notebooks that keep their stored outputs come from another kind of machine."""
-    here = ledger.kind(machine.machine())
+    here = ledgers.kind(machine.machine())
     for other, those in other_machines(paths, here).items():
         names = ', '.join(str(p.relative_to(source.ROOT)) for p in those[:3])
         more = f' and {len(those) - 3} more' if len(those) > 3 else ''

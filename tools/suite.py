@@ -13,8 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tested_results import machine
-from tools import ledger, source
+from tested_results import ledgers, machine
+from tools import source
 from tools.source import ROOT
 
 BESIDE = ['-n', str(machine.cores()), '--dist', 'loadfile', '--no-loadscope-reorder']      # pytest-xdist
@@ -36,7 +36,7 @@ def beside() -> list[Path]:
     What needs a free core is then not tested in the solutions, and no other notebook of these has it.
     """
     return [p for p in source.notebooks() if not source.missing(source.framework(p)) and (
-        'solutions' in p.stem or not any('cores' in need for c in ledger.claims_of(source.read(p))
+        'solutions' in p.stem or not any('cores' in need for c in ledgers.claims_of(source.read(p))
                                          for need in c.needs))]
 
 

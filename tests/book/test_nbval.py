@@ -9,7 +9,7 @@ import time
 import nbformat
 import pytest
 
-from tested_results import claims, timing
+from tested_results import claims, judgement, ledgers, timing
 from tools import ledger, quotations, refresh, runs, source
 from tools.source import ROOT
 
@@ -35,7 +35,7 @@ def first_timed_result():
             continue
         nb = nbformat.read(path, as_version=4)
         made = ((i, c) for i, cell in enumerate(nb.cells)
-                for c in ledger.claims_of(nbformat.from_dict({'cells': [cell]})))
+                for c in ledgers.claims_of(nbformat.from_dict({'cells': [cell]})))
         for i, c in made:
             if c.kind == 'ratio' and c.above and not c.needs and c.verdict == 'holds':
                 nb.cells = nb.cells[:i + 1]
@@ -150,7 +150,7 @@ def test_a_failure_that_does_not_come_again_in_a_fresh_kernel_is_a_note(claiming
     """And one that does is red; a line of the list that expects it is green at once."""
     path, here, once = claiming(call(0, 0.5)), tmp_path / 'ledgers', tmp_path / 'once'
     monkeypatch.setattr(ledger, 'FOLDER', here)
-    ledger.write({c.id: c for c in ledger.claims_of(nbformat.read(path, as_version=4))}, {})
+    ledger.write({c.id: c for c in ledgers.claims_of(nbformat.read(path, as_version=4))}, {})
     nb = nbformat.read(path, as_version=4)
     nb.cells[0].source += f"""
 from pathlib import Path
@@ -163,7 +163,7 @@ if len(runs.read_text()) in (1, 3, 4, 5):
     assert status == 0 and 'failed once and then holds: a-0: 0.3' in said and 'RED' not in said, said
     status, said = nbval(path, D2L_LEDGERS=str(here))
     assert status == 1 and 'RED: fails twice, in two fresh kernels: a-0: 0.3' in said, said
-    (here / ledger.EXPECTED).write_text('id,machine,reason\na-0,*,so it is\n')
+    (here / judgement.EXPECTED).write_text('id,machine,reason\na-0,*,so it is\n')
     status, said = nbval(path, D2L_LEDGERS=str(here))
     assert status == 0 and 'failed as expected: a-0' in said and len(once.read_text()) == 5, said
 
@@ -264,7 +264,7 @@ def test_a_ledger_that_is_none_is_red(claiming, tmp_path):
     here.mkdir()
     (here / 'half.json').write_text('{"version": 1')
     status, said = nbval(claiming(call(0, 0.5)), D2L_LEDGERS=str(here))
-    assert status == 1 and 'RED: half.json is no ledger of this book' in said, said
+    assert status == 1 and 'RED: half.json is no ledger of these results' in said, said
 
 
 def test_guesses_of_whoever_runs_it_change_nothing(tmp_path):

@@ -6,7 +6,7 @@ import re
 import nbformat
 import pytest
 
-from tested_results import conditions, predictions, quoting
+from tested_results import conditions, ledgers, predictions, quoting
 from tested_results.claims import CLOCKED, METADATA_KEY, Claim
 from tools import ledger, quotations, refresh, runs, source
 from tools.source import ROOT
@@ -102,7 +102,7 @@ def test_figures_have_alternative_text(name):
 
 
 def results(name):
-    return ledger.claims_of(BOOKS[name])
+    return ledgers.claims_of(BOOKS[name])
 
 
 @each
@@ -212,7 +212,7 @@ def test_a_stored_text_is_what_its_result_says(name):
 
 
 def test_all_stored_outputs_come_from_one_kind_of_machine():
-    kinds = {ledger.kind(c.where): path.name for path in source.notebooks()
-             for c in ledger.claims_of(source.read(path))}
+    kinds = {ledgers.kind(c.where): path.name for path in source.notebooks()
+             for c in ledgers.claims_of(source.read(path))}
     assert len(kinds) == 1, (f'stored outputs come from {len(kinds)} kinds of machines ({kinds}): run the '
                              'whole book on one, with "make refresh ALL=1"')

@@ -7,10 +7,10 @@ import bs4
 import pytest
 
 from hardware_lab import devices, memory  # noqa: F401  (their conditions are known then)
-from tested_results import claims, conditions
+from tested_results import claims, conditions, ledgers
 from tested_results.claims import Claim
-from tools import cards, ledger
-from tools.ledger import Ledger
+from tested_results.ledgers import Ledger
+from tools import cards
 
 WHERE = {'processor': 'Some Processor', 'cores': 2, 'gpus': [], 'system': 'Linux x86_64',
          'vectors': 'AVX2', 'virtual': False}
@@ -89,9 +89,9 @@ def test_what_could_not_be_measured_and_has_no_bound_says_why():
 
 
 def ledger_of(runs, where=OTHER, **more):
-    c = {**ledger.entry(result(**more)), 'runs': runs}
+    c = {**ledgers.entry(result(**more)), 'runs': runs}
     c['verdicts'] = [c['verdict']] * len(runs)
-    return ledger.Ledger('one', where, {'a-b': c})
+    return ledgers.Ledger('one', where, {'a-b': c})
 
 
 def test_the_lines_of_a_card():
@@ -115,7 +115,7 @@ def test_the_interval_between_runs_ends_where_a_value_is_impossible():
                                      ('%', {'most': 1.0}, 0.95, '–100%'),
                                      ('up or down', {'least': 1.0}, 1.05, ': 1 up or down–')):
         c = result(kind='estimate', unit=unit, value=value, low=0.9 * value, high=1.1 * value, **ends)
-        led = ledger.Ledger('one', where, {'a-b': {**ledger.entry(c), 'runs': [value, 0.8 * value]}})
+        led = ledgers.Ledger('one', where, {'a-b': {**ledgers.entry(c), 'runs': [value, 0.8 * value]}})
         said = cards.between(c, [led])
         assert shown in said and said.startswith('2 runs of such a machine: ')
         assert '1.04' not in c.reading and '(0.945' not in c.reading
@@ -123,7 +123,7 @@ def test_the_interval_between_runs_ends_where_a_value_is_impossible():
 
 @pytest.mark.parametrize('led', [
     ledger_of([4.0]), ledger_of([4.0, 4.1], {**WHERE, 'memory_gib': 8}, verdict='not testable here'),
-    ledger.Ledger('one', {**WHERE, 'memory_gib': 8}, {}), ledger_of([4.0, 4.2])])
+    ledgers.Ledger('one', {**WHERE, 'memory_gib': 8}, {}), ledger_of([4.0, 4.2])])
 def test_one_run_or_another_machine_has_no_interval_between_runs(led):
     assert cards.between(result(), [led]) == ''
 
@@ -154,7 +154,7 @@ def test_every_verdict_has_its_mark(verdict, css):
 
 
 def test_what_another_machine_has_measured_is_told_where_this_one_cannot():
-    there = Ledger('one', {**OTHER, 'gpus': ['Some GPU']}, {'a-b': ledger.entry(result())})
+    there = Ledger('one', {**OTHER, 'gpus': ['Some GPU']}, {'a-b': ledgers.entry(result())})
     said = '; '.join(cards.lines(result('not testable here', lacked='a GPU'), True, [there]))
     assert 'Another Processor, 2 cores, Some GPU, Linux x86_64: 4.00× (3.50–4.50)' in said
     assert 'Some GPU' not in '; '.join(cards.lines(result(), True, [there]))

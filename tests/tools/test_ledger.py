@@ -14,7 +14,7 @@ import pytest
 
 from hardware_lab import devices, memory  # noqa: F401  (their conditions are known then)
 from tested_results import claims as claiming
-from tested_results import conditions
+from tested_results import conditions, judgement, ledgers
 from tested_results.claims import METADATA_KEY, Claim
 from tests import notebook_plugin
 from tools import ledger, quotations, runs, source
@@ -49,7 +49,7 @@ def result(id, verdict='holds', kind='ratio', lacked='', needs=(), value=3.0, **
 
 
 def ledger_of(found, machine=HERE):
-    return ledger.Ledger('one', machine, {c.id: ledger.entry(c) for c in found})
+    return ledgers.Ledger('one', machine, {c.id: ledgers.entry(c) for c in found})
 
 
 def many(n=100, **how):
@@ -58,13 +58,13 @@ def many(n=100, **how):
 
 def line(id, machine=HERE, reason='known'):
     """A row of ``expected.csv``."""
-    return {'id': id, 'machine': machine if machine == '*' else ledger.kind(machine), 'reason': reason}
+    return {'id': id, 'machine': machine if machine == '*' else ledgers.kind(machine), 'reason': reason}
 
 
 def judge(found, old, machine=HERE, known=(), twice=None, stored=None):
     """What a run means where ``old`` is stored, in the notebooks and in a ledger of this machine."""
     reference = {c.id: c for c in old}
-    return ledger.judge(found, machine, [ledger_of(old)] if stored is None else stored, reference,
+    return judgement.judge(found, machine, [ledger_of(old)] if stored is None else stored, reference,
                          list(known), twice)
 
 
@@ -232,10 +232,10 @@ def test_what_was_disturbed_beside_another_notebook_is_neither_lost_nor_counted(
     new = [*(result(f'c-{i}', verdict, lacked=lacked) for i in range(40)), *old[40:]]
     reference = {c.id: c for c in old}
     for beside, red in (set(), 1), ({f'c-{i}' for i in range(33)}, 1), (reference, 0):
-        said = ledger.judge(new, machine, [ledger_of(old)], reference, [], beside=beside)
+        said = judgement.judge(new, machine, [ledger_of(old)], reference, [], beside=beside)
         assert len(said.red) == red, said.red
     failing = [result('c-0', 'fails'), *old[1:]]
-    assert ledger.judge(failing, HERE, [ledger_of(old)], reference, [], beside=reference).red
+    assert judgement.judge(failing, HERE, [ledger_of(old)], reference, [], beside=reference).red
 
 
 def test_facts_make_up_for_no_time():
@@ -267,18 +267,18 @@ def test_the_stored_ledgers_are_of_this_book():
     """Every result of a page, decided or not; what is younger than a ledger is not in it."""
     ids = {p.name: {c.id for c in quotations.calls(p)} for p in source.pages()}
     ids = {name: found for name, found in ids.items() if found}
-    for led in (ledger.load(p, ledger.book_ids()) for p in sorted(ledger.FOLDER.glob('*.json'))):
-        assert led.name == ledger.slug(led.machine)
+    for led in (ledgers.load(p, ledger.book_ids()) for p in sorted(ledger.FOLDER.glob('*.json'))):
+        assert led.name == ledgers.slug(led.machine)
         younger = [name for name, mine in ids.items() if not mine & set(led.claims)]
         assert led.part or len(younger) <= len(ids) / 4, 'time for a new ledger of this machine'
 
 
 def test_what_the_stored_run_could_not_test_is_taken_from_a_ledger():
     """And nothing else is: not what failed, nor what is undecided."""
-    ledgers, mine = [ledger_of([result('a-b', value=7.0), result('a-c', value=7.0)], OTHER)], result('a-c')
+    others, mine = [ledger_of([result('a-b', value=7.0), result('a-c', value=7.0)], OTHER)], result('a-c')
     lost = without(result('a-b'), 'a GPU')
-    found = ledger.completed({'a-b': lost, 'a-c': mine, 'a-d': replace(lost, id='a-d')}, ledgers)
-    assert found['a-b'].value == 7.0 and found['a-b'].machine == ledger.kind(OTHER)
+    found = ledgers.completed({'a-b': lost, 'a-c': mine, 'a-d': replace(lost, id='a-d')}, others)
+    assert found['a-b'].value == 7.0 and found['a-b'].machine == ledgers.kind(OTHER)
     assert found['a-c'] is mine and found['a-d'].value is None
 
 
@@ -290,7 +290,7 @@ def test_a_part_of_a_run_makes_no_kind_of_machine_familiar():
 
 
 def test_the_failures_that_are_expected_are_known_ones():
-    rows, every, ids = ledger.expected(), stored(), ledger.book_ids()
+    rows, every, ids = judgement.expected(ledger.FOLDER), stored(), ledger.book_ids()
     kinds = {led.kind for led in every}
     assert not [r for r in rows if r['id'] not in ids]
     assert not [r for r in rows if r['machine'] not in {'*'} | kinds or not r['reason'].strip()]
@@ -310,7 +310,7 @@ def test_the_failures_that_are_expected_are_known_ones():
 def test_each_condition_removed_is_red(name):
     """With its means gone, every result that needs it would vanish: a machine of the kind sees red."""
     for led in stored():
-        found, known = all_of(led), ledger.expected()
+        found, known = all_of(led), judgement.expected(ledger.FOLDER)
         hit = {c.id for c in found if name in c.needs and c.decided}
         assert not judge(found, found, led.machine, known, stored=[led]).red
         new = [without(c, name) if c.id in hit else c for c in found]
@@ -323,9 +323,10 @@ def test_a_probe_of_free_cores_that_always_says_no_is_red():
         found = all_of(led)
         hit = {c.id for c in found if 'two free cores' in c.needs and c.decided}
         new = [without(c, 'two free cores') if c.id in hit else c for c in found]
-        said = judge(new, found, led.machine, ledger.expected(), stored=[led])
+        said = judge(new, found, led.machine, judgement.expected(ledger.FOLDER), stored=[led])
         able = sum(c.timed and c.bounded and c.decided for c in found)
-        assert len(hit) > (1 - ledger.DECIDED) * able and 'are not decided' in said.red[0], (len(hit), able)
+        assert len(hit) > (1 - judgement.DECIDED) * able, (len(hit), able)
+        assert 'are not decided' in said.red[0]
 
 
 def test_half_of_the_book_without_an_outcome_is_red():
@@ -333,7 +334,7 @@ def test_half_of_the_book_without_an_outcome_is_red():
         found = all_of(led)
         timed = [c.id for c in found if c.timed and c.decided][::2]
         new = [without(c, claiming.NOISE, 'undecided') if c.id in timed else c for c in found]
-        said = judge(new, found, led.machine, ledger.expected(), stored=[led])
+        said = judge(new, found, led.machine, judgement.expected(ledger.FOLDER), stored=[led])
         assert len(said.red) == 1 and 'are not decided' in said.red[0]
 
 
@@ -350,7 +351,7 @@ def test_a_run_without_mxnet_is_whole_only_where_mxnet_has_no_wheel(monkeypatch,
 
 # Files ---------------------------------------------------------------------------------------------
 
-GOOD = {'version': 4, 'machine': HERE, 'claims': {'a-b': ledger.entry(result('a-b'))}}
+GOOD = {'version': 4, 'machine': HERE, 'claims': {'a-b': ledgers.entry(result('a-b'))}}
 
 
 def broken(**how):
@@ -376,15 +377,15 @@ def entry(**how):
     (entry(runs=['3']), "at claims.a-b.runs[0]: '3' is not of type 'number'"),
     (entry(runs=[math.inf]), 'the runs of a-b are not finite'),
     (entry(verdicts=['fails']), "the verdicts of a-b do not begin with 'holds'"),
-    (broken(claims={'z-z': GOOD['claims']['a-b']}), 'results that this book has not: z-z')])
+    (broken(claims={'z-z': GOOD['claims']['a-b']}), 'results that nothing makes: z-z')])
 def test_a_file_that_is_no_ledger_is_refused_by_name(tmp_path, content, says):
     """With the place in it, and what to do."""
     path = tmp_path / 'mine.json'
     path.write_text(content)
-    with pytest.raises(ledger.Refused, match='mine.json is no ledger of this book') as e:
-        ledger.load(path, ['a-b'])
+    with pytest.raises(ledgers.Refused, match='mine.json is no ledger of these results') as e:
+        ledgers.load(path, ['a-b'])
     said = str(e.value).replace("['a-b']", '.a-b')
-    assert says in said and 'make ledger' in said
+    assert says in said
 
 
 def test_a_ledger_is_written_and_read_again(tmp_path, monkeypatch):
@@ -394,7 +395,7 @@ def test_a_ledger_is_written_and_read_again(tmp_path, monkeypatch):
              'a-o': result('a-o', kind='fact'),
              'a-x': result('a-x', 'not testable here', lacked='a GPU', above=None)}
     path = ledger.write(found, {'a-b': [{'verdict': 'fails', 'value': 3.1, 'low': 2.9, 'high': 3.3}]})
-    led = ledger.load(path, found)
+    led = ledgers.load(path, found)
     kept = led.claims['a-b']
     assert (kept['runs'], kept['verdicts']) == ([3.0, 3.1], ['holds', 'fails'])
     again = led.claim('a-b')
@@ -503,28 +504,28 @@ def test_a_further_run_lies_in_the_published_interval():
     rng, inside, trials = random.Random(0), 0, 2000
     scale = [rng.choice([0.01, 0.05, 0.1, 0.2]) for _ in range(trials)]
     runs = [[math.exp(rng.gauss(0, s)) for _ in range(5)] for s in scale]
-    led = ledger.Ledger('one', HERE, {
-        f'c-{i}': {**ledger.entry(result(f'c-{i}', value=r[0]),
+    led = ledgers.Ledger('one', HERE, {
+        f'c-{i}': {**ledgers.entry(result(f'c-{i}', value=r[0]),
                                    [result(f'c-{i}', value=v).data() for v in r[1:4]]),
                    'low': 0.95 * r[0], 'high': 1.05 * r[0]}
         for i, r in enumerate(runs)})
     new = [result(f'c-{i}', value=r[4]) for i, r in enumerate(runs)]
-    within, inside, n = ledger.covered(new, led)
+    within, inside, n = ledgers.covered(new, led)
     assert n == trials and within < 0.7 * n and 0.95 * n <= inside
 
 
 def test_one_run_alone_has_the_book_s_spread():
-    c = ledger.entry(result('a-b'))
-    low, high = ledger.published(c, 0.1)
-    assert low < 2.3 and high > 3.9 and ledger.published({**c, 'low': None}, 0.1) is None
+    c = ledgers.entry(result('a-b'))
+    low, high = ledgers.published(c, 0.1)
+    assert low < 2.3 and high > 3.9 and ledgers.published({**c, 'low': None}, 0.1) is None
 
 
 def test_a_published_interval_ends_where_a_value_is_impossible():
-    share = ledger.entry(result('a-b', kind='estimate', value=0.97, unit='%', most=1.0))
-    low, high = ledger.published(share, 0.1)
+    share = ledgers.entry(result('a-b', kind='estimate', value=0.97, unit='%', most=1.0))
+    low, high = ledgers.published(share, 0.1)
     assert low < 0.75 and high == 1.0
-    factor = ledger.entry(result('a-b', kind='estimate', value=1.2, unit='×', least=1.0))
-    low, high = ledger.published(factor, 0.1)
+    factor = ledgers.entry(result('a-b', kind='estimate', value=1.2, unit='×', least=1.0))
+    low, high = ledgers.published(factor, 0.1)
     assert low == 1.0 and high > 1.5
 
 
