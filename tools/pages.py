@@ -24,7 +24,7 @@ import yaml
 import live_figures
 from tested_results import claims, predictions
 from tested_results.claims import Claim
-from tested_results.ledgers import Ledger
+from tested_results.ledgers import Ledger, completed
 from tested_results.numbers import Misfit
 from tested_results.quoting import rendered
 from tools import (
@@ -117,10 +117,10 @@ class Book:
         summary: the ledger in one line.
     """
 
-    entries: tuple[ledger_page.Entry, ...]
+    entries: list[ledger_page.Entry]
     quotable: dict[str, ledger_page.Entry]
     with_numbers: dict[str, Claim] = field(default_factory=dict)
-    ledgers: tuple[Ledger, ...] = ()
+    ledgers: list[Ledger] = field(default_factory=list)
     homes: dict[str, str] = field(default_factory=dict)
     questions: dict[str, Question] = field(default_factory=dict)
     stored: frozenset[str] = frozenset()
@@ -151,7 +151,7 @@ class Book:
             stored += ledger_page.collect(source.read(path), name, True)
             for _, asked in outputs(nb, predictions.METADATA_KEY):
                 questions[asked['id']] = Question(asked['id'], asked['question'], name)
-        ledgers = ledger.all_ledgers()
+        machines = ledger.all_ledgers()
         quotable = {e.claim.id: e for e in [*stored, *entries]}
         seconds = sum(e.claim.seconds for e in entries if not e.stored)
         # A sentence of a notebook comes before those of the other pages.
@@ -160,10 +160,10 @@ class Book:
         for path in texts:
             quoted += [(ledger_page.page_name(path), link.id) for link in quotations.links(path)]
         return cls(
-            entries=tuple(entries),
+            entries=entries,
             quotable=quotable,
-            with_numbers=ledgers.completed({e.claim.id: e.claim for e in stored}, ledgers),
-            ledgers=tuple(ledgers),
+            with_numbers=completed({e.claim.id: e.claim for e in stored}, machines),
+            ledgers=machines,
             homes=homes(quotable, quoted),
             questions=questions,
             stored=not_run,

@@ -37,7 +37,7 @@ def asked():
         for id in [*entries, 'a-none']]
     cell = nbformat.v4.new_code_cell('', outputs=outs)
     document = pages.Document(ROOT / 'chapters/one/page.ipynb', nbformat.v4.new_notebook(cells=[cell]))
-    pages.ask(document, pages.Book((), entries))
+    pages.ask(document, pages.Book([], entries))
     questions = [pages.Question(asked['id'], asked['question'], document.name)
                  for _, asked in pages.outputs(document.notebook, predictions.METADATA_KEY)]
     return [o.data['text/html'] for o in outs], questions

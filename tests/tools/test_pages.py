@@ -49,7 +49,7 @@ def test_a_question_gets_the_figure_that_answers_it(value):
         predictions.METADATA_KEY: {'id': 'a-b', 'question': 'How "many" <b>?'}})
     nb = nbformat.v4.new_notebook(cells=[cell('', asked, PRINTED)])
     c = Claim('a-b', 'count', 'holds', '"times"', above=2, value=value, where=HERE, machine='m')
-    book = pages.Book((), {'a-b': ledger_page.Entry(c, 'chapters/one/page', True)})
+    book = pages.Book([], {'a-b': ledger_page.Entry(c, 'chapters/one/page', True)})
     pages.ask(pages.Document(ROOT / 'chapters/one/page.ipynb', nb), book)
     page = asked.data['text/html']
     assert 'How &quot;many&quot; &lt;b&gt;?' in page and 'id="ask-a-b" data-claim="a-b"' in page
@@ -108,7 +108,7 @@ def quoted(source, page='chapters/b/other', entries=ENTRIES, **book):
     """A text as a page shows it, as a tree; unless ``homes`` says so, it is the home of all results."""
     document = pages.Document.of_markdown(ROOT / f'{page}.md', source)
     book.setdefault('homes', dict.fromkeys(entries, page))
-    pages.quote(document, pages.Book((), entries, **book))
+    pages.quote(document, pages.Book([], entries, **book))
     return bs4.BeautifulSoup(document.written(), 'html.parser')
 
 
@@ -175,7 +175,7 @@ def test_the_first_link_on_the_home_of_a_result_is_where_the_box_leads_back_to()
 def test_over_the_cells_of_a_page_one_link_alone_is_the_first():
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell('[6×](#a-b)') for _ in range(2)])
     document = pages.Document(ROOT / 'chapters/a/page.ipynb', nb)
-    pages.quote(document, pages.Book((), ENTRIES, homes={'a-b': 'chapters/a/page'}))
+    pages.quote(document, pages.Book([], ENTRIES, homes={'a-b': 'chapters/a/page'}))
     assert [c.source.count('id="said-a-b"') for c in nb.cells] == [1, 0]
 
 
@@ -192,7 +192,7 @@ def test_the_box_at_the_cell_folds_what_the_card_says():
     here = {id: replace(e, stored=False) for id, e in ENTRIES.items()}
     homes = {'a-n': 'chapters/b/other', 'a-b': 'chapters/a/page'}
     document = pages.Document(ROOT / 'chapters/a/page.ipynb', nb)
-    pages.point_back(document, pages.Book((), here, homes=homes))
+    pages.point_back(document, pages.Book([], here, homes=homes))
     boxes = [bs4.BeautifulSoup(o.data['text/html'], 'html.parser').details for o in (out, fact, new)]
     assert [b['id'] for b in boxes] == ['a-n', 'a-o', 'a-b']
     assert [b['class'][1] for b in boxes] == ['d2l-holds', 'd2l-fails', 'd2l-holds']
@@ -215,7 +215,7 @@ def test_a_page_measured_here_says_when_and_on_what(tmp_path, monkeypatch, measu
         os.utime(kept, (1.7e9, 1.7e9))
     def text(results):
         nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell('# One\n\nText.')])
-        mine = tuple(replace(e, page=ledger_page.page_name(path)) for e in results)
+        mine = [replace(e, page=ledger_page.page_name(path)) for e in results]
         pages.say_where_it_ran(pages.Document(path, nb), pages.Book(mine, {}))
         return nb.cells[0].source
 
