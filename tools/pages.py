@@ -610,7 +610,9 @@ def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
         return summary
     built = sphinx_source / '_build'
     # From the start: else Sphinx keeps pages that were half-written when it was stopped, and its search
-    # knows terms and titles only of the pages that it makes anew.
+    # knows terms and titles only of the pages that it makes anew. To delete the HTML alone gives the same
+    # pages, but would hide a warning on a source that is not read again; and it saves little, for most of
+    # the time is needed to write the pages.
     shutil.rmtree(built, ignore_errors=True)
     jupyter_book(sphinx_source)
     for folder in (new, gone):
