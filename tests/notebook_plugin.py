@@ -24,7 +24,7 @@ from tested_results.claims import METADATA_KEY, Claim
 from tools import ledger, runs, source
 
 # Seconds of all windows, and to wait for a condition; the number of windows.
-HERE = {'D2L_SPAN': '1', 'D2L_BUDGET': '3', 'D2L_WINDOWS': '7'}
+HERE = {'TESTED_RESULTS_SPAN': '1', 'TESTED_RESULTS_BUDGET': '3', 'TESTED_RESULTS_WINDOWS': '7'}
 LONGEST = 'test_screens.py', 'test_student.py'      # begun first, or one core would wait at the end
 claims: list[Claim] = []
 raw: list[dict] = []                 # the same, as outputs have them

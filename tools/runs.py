@@ -24,7 +24,7 @@ from tools import source
 
 EXECUTED = source.ROOT / '_build' / 'executed'
 # variables that change what a run gives
-SETTINGS = ('D2L_BUDGET', 'D2L_DATA', 'D2L_FULL', 'D2L_SPAN', 'D2L_WINDOWS')
+SETTINGS = ('TESTED_RESULTS_BUDGET', 'D2L_DATA', 'D2L_FULL', 'TESTED_RESULTS_SPAN', 'TESTED_RESULTS_WINDOWS')
 CELL_TIMEOUT = 300     # seconds; no cell of the book needs a third of it
 WIDGET = 'application/vnd.jupyter.widget-view+json'
 KEPT_METADATA = {'tags', 'mystnb'}
@@ -123,7 +123,7 @@ def execute(path: Path, label: str = '', folder: Path | None = None) -> nbformat
         resources={'metadata': {'path': str(folder or path.parent)}})
     # What is shown and stored does not depend on a reader's guesses, or on whether a test runs this: a kernel
     # that finds pytest's variable leaves alone what child processes and C code print.
-    env = {**os.environ, 'D2L_GUESSES': 'off'}
+    env = {**os.environ, 'TESTED_RESULTS_GUESSES': 'off'}
     env.pop('PYTEST_CURRENT_TEST', None)
     try:
         client.execute(env=env)

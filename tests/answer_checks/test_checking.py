@@ -30,7 +30,7 @@ def say(monkeypatch, tmp_path, capfd):
     """Check an answer with exercises of our own; what is printed."""
     monkeypatch.setattr(definitions, 'known', {})
     monkeypatch.setattr(definitions, 'load', lambda: definitions.known)
-    monkeypatch.setenv('D2L_EXERCISES', str(tmp_path / 'exercises'))
+    monkeypatch.setenv('ANSWER_CHECKS_FOLDER', str(tmp_path / 'exercises'))
 
     @definitions.exercise('t-ex-double', 'def double(x):\n    """Twice x."""', seconds=1)
     def double(double):
@@ -423,9 +423,10 @@ for i in range(%d, 20, 4):
 
 def test_several_kernels_note_at_once(tmp_path):
     path = ':'.join(p for p in sys.path if p)
+    env = os.environ | {'PYTHONPATH': path, 'ANSWER_CHECKS_FOLDER': str(tmp_path)}
     for _ in range(3):
         several = [subprocess.Popen([sys.executable, '-c', PARALLEL % k], stdout=subprocess.PIPE, text=True,
-                                    env=os.environ | {'PYTHONPATH': path, 'D2L_EXERCISES': str(tmp_path)})
+                                    env=env)
                    for k in range(4)]
         said = ''.join(one.communicate()[0] for one in several)
         assert said.count('Right.') == 20 and 'could not' not in said
@@ -488,7 +489,7 @@ def mean(numbers):
 
 check('mean', mean)
 ''')
-    env = {'PYTHONPATH': ':'.join(p for p in sys.path if p), 'D2L_EXERCISES': str(tmp_path)}
+    env = {'PYTHONPATH': ':'.join(p for p in sys.path if p), 'ANSWER_CHECKS_FOLDER': str(tmp_path)}
     said = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path,
                           env=os.environ | env).stdout
     assert ('your code raised ZeroDivisionError: division by zero (line 9, in mean, '
@@ -541,7 +542,7 @@ def test_progress_that_cannot_be_saved_is_said(say, tmp_path):
 
 
 def test_the_progress_as_a_program(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv('D2L_EXERCISES', str(tmp_path))
+    monkeypatch.setenv('ANSWER_CHECKS_FOLDER', str(tmp_path))
     (tmp_path / 'progress.json').write_text('{"msr-ex-w-good": {"solved": true}}')
     checking.main()
     lines = capsys.readouterr().out.splitlines()

@@ -59,7 +59,7 @@ def test_every_checker_has_its_answers_here():
 @pytest.fixture
 def say(monkeypatch, tmp_path, capfd):
     """Check an answer with a progress of its own; what is printed."""
-    monkeypatch.setenv('D2L_EXERCISES', str(tmp_path))
+    monkeypatch.setenv('ANSWER_CHECKS_FOLDER', str(tmp_path))
 
     def check(key, answer):
         label, framework = [*key.split(), 'pytorch'][:2]
@@ -173,7 +173,7 @@ def test_every_word_that_is_expected_is_offered():
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    monkeypatch.setenv('D2L_EXERCISES', str(tmp_path))
+    monkeypatch.setenv('ANSWER_CHECKS_FOLDER', str(tmp_path))
     return tmp_path
 
 

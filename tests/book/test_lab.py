@@ -33,7 +33,8 @@ def lab(tmp_path_factory):
     process = subprocess.Popen(
         [sys.executable, *COMMANDS['lab'], '--no-browser', f'--ServerApp.port={port}', '--allow-root',
          '--IdentityProvider.token=', '--LabApp.expose_app_in_browser=True'], cwd=folder,
-        env={**surroundings(), **places, 'D2L_BUDGET': '1', 'D2L_SPAN': '1', 'D2L_WINDOWS': '7'},
+        env={**surroundings(), **places, 'TESTED_RESULTS_BUDGET': '1', 'TESTED_RESULTS_SPAN': '1',
+             'TESTED_RESULTS_WINDOWS': '7'},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     browser = None
     try:

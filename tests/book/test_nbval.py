@@ -280,7 +280,7 @@ def test_guesses_of_whoever_runs_it_change_nothing(tmp_path):
     for guess in '...', '7':
         nb.cells[0].source = code.format(guess)
         nbformat.write(nb, path)
-        status, said = nbval(path, D2L_GUESSES=str(kept), D2L_LEDGERS=str(tmp_path / 'none'))
+        status, said = nbval(path, TESTED_RESULTS_GUESSES=str(kept), D2L_LEDGERS=str(tmp_path / 'none'))
         assert status == 0, said
     assert kept.read_text() == '{"guesses": {"a-b": {"guess": 3}}}'
 

@@ -338,7 +338,7 @@ def test_files_are_read_by_both_sides(browser, places, tmp_path, monkeypatch):
     file.write_text(browser.run('window.saved'))
     assert predictions.read(file) == (SOME, True)
     assert predictions.table(SOME).count('\n') == 4
-    monkeypatch.setenv('D2L_GUESSES', str(tmp_path / 'lab.json'))
+    monkeypatch.setenv('TESTED_RESULTS_GUESSES', str(tmp_path / 'lab.json'))
     lab = {'a-b': {**SOME['a-b'], 'guess': 1e9}, 'a-new': SOME['a-c']}
     predictions.save(tmp_path / 'lab.json', lab)
     assert 'No guess' not in read(browser, (tmp_path / 'lab.json').read_text())

@@ -16,7 +16,7 @@ from tested_results.claims import Claim, compare, count, estimate, verify
 def fresh(monkeypatch):
     monkeypatch.setattr(claims, '_seen', {})
     monkeypatch.setattr(timing, 'SPAN', 0.1)
-    monkeypatch.delenv('D2L_BUDGET', raising=False)
+    monkeypatch.delenv('TESTED_RESULTS_BUDGET', raising=False)
 
 
 def fixed(low, value, high):
@@ -169,7 +169,7 @@ def test_a_condition_that_passes_is_waited_for(weather, monkeypatch):
     weather[0][:] = ['rain', 'rain']
     assert estimate('a-b', lambda: 3.0, above=2, needs='weather').verdict == 'holds'
     weather[0][:] = ['rain'] * 10 ** 6
-    monkeypatch.setenv('D2L_BUDGET', '0.01')
+    monkeypatch.setenv('TESTED_RESULTS_BUDGET', '0.01')
     c = estimate('a-c', never, above=2, needs='weather')
     assert (c.verdict, c.reason, c.lacked, c.transient) == ('not testable here', 'rain', 'weather', True)
 
@@ -239,7 +239,7 @@ def test_a_comparison_shows_the_two_times(monkeypatch, capsys):
 def test_what_is_handed_on_to_the_measurement(monkeypatch):
     seen = {}
     monkeypatch.setattr(timing, 'ratio', lambda *a, **k: seen.update(k) or fixed(2, 3, 4)())
-    monkeypatch.setenv('D2L_BUDGET', '17')
+    monkeypatch.setenv('TESTED_RESULTS_BUDGET', '17')
     compare('a-b', slow=int, fast=float, work=(1, 2), sync=max, clock='thread', above=1)
     assert {k: seen[k] for k in ('work', 'sync', 'clock', 'names', 'above', 'below', 'budget')} == {
         'work': (1, 2), 'sync': max, 'clock': 'thread', 'names': ('slow', 'fast'), 'above': 1,
@@ -391,7 +391,7 @@ def test_results_of_programs_in_turn(weather):
 
 
 def test_programs_in_turn_without_what_they_need(weather, monkeypatch):
-    monkeypatch.setenv('D2L_BUDGET', '0.01')
+    monkeypatch.setenv('TESTED_RESULTS_BUDGET', '0.01')
     weather[0][:] = ['rain'] * 10 ** 6
     times = claims.in_turn(a=lambda: None, b=lambda: None, needs='weather')
     assert str(times) == 'no times: rain'

@@ -26,7 +26,7 @@ def file(tmp_path, monkeypatch):
     (folder / 'page.ipynb').write_text(json.dumps(
         {'cells': [{'source': source, 'outputs': [stored]}]}, indent=1))
     monkeypatch.chdir(folder)
-    monkeypatch.setenv('D2L_GUESSES', str(tmp_path / 'guesses.json'))
+    monkeypatch.setenv('TESTED_RESULTS_GUESSES', str(tmp_path / 'guesses.json'))
     monkeypatch.setattr(claims, '_seen', {})
     monkeypatch.setattr(IPython, 'get_ipython', lambda: None)      # d2l's figures start a shell
     return tmp_path / 'guesses.json'
@@ -58,14 +58,14 @@ def test_dots_ask_and_keep_nothing(file, said):
 def test_guesses_of_all_topics_lie_in_one_file(tmp_path, monkeypatch):
     topic = tmp_path / 'chapters' / 'measuring'
     topic.mkdir(parents=True)
-    monkeypatch.delenv('D2L_GUESSES', raising=False)
+    monkeypatch.delenv('TESTED_RESULTS_GUESSES', raising=False)
     for place in (topic, tmp_path):
         monkeypatch.chdir(place)
         assert predictions.file() == tmp_path / 'chapters' / 'guesses.json'
 
 
 def test_without_chapters_guesses_lie_here(tmp_path, monkeypatch):
-    monkeypatch.delenv('D2L_GUESSES', raising=False)
+    monkeypatch.delenv('TESTED_RESULTS_GUESSES', raising=False)
     monkeypatch.chdir(tmp_path)
     assert predictions.file() == tmp_path / 'guesses.json'
 
@@ -148,7 +148,7 @@ def test_a_claim_without_a_figure_answers_too(file, said):
 def test_runs_that_store_and_compare_outputs_know_no_guesses(file, said, monkeypatch):
     said(predict, 'a-b', 'How many?', 3)
     asked, before = said(predict, 'a-c', 'How many?'), kept(file)
-    monkeypatch.setenv('D2L_GUESSES', 'off')
+    monkeypatch.setenv('TESTED_RESULTS_GUESSES', 'off')
     assert said(predict, 'a-b', 'How many?', 3) == said(predict, 'a-b', 'How many?', 'x') == asked
     assert 'guessed' not in said(claim, 6.0) and kept(file) == before
 
@@ -200,7 +200,7 @@ def test_a_disk_that_refuses_loses_nothing(file, said, monkeypatch):
         raise OSError(28, 'No space left on device')
     monkeypatch.setattr(predictions.os, 'replace', refuse)
     assert 'No space left on device' in said(claim, 6.0)
-    predictions.os.environ['D2L_GUESSES'] = str(file.parent / 'new.json')
+    predictions.os.environ['TESTED_RESULTS_GUESSES'] = str(file.parent / 'new.json')
     out = said(predict, 'a-b', 'How many?', 3)
     assert 'No space left on device. Nothing was kept.' in out
     assert file.read_bytes() == before

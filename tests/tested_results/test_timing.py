@@ -492,11 +492,11 @@ def test_figures_show_their_range_in_the_form_that_a_check_masks(f, text):
 
 @pytest.mark.parametrize('text', ['0', '-3', 'soon', 'nan', 'inf'])
 def test_a_bad_number_of_seconds_is_named(monkeypatch, text):
-    monkeypatch.setenv('D2L_SPAN', text)
-    with pytest.raises(ValueError, match=f"D2L_SPAN.*'{text}'"):
-        timing.seconds_of('D2L_SPAN', 4)
-    monkeypatch.setenv('D2L_SPAN', '')
-    assert timing.seconds_of('D2L_SPAN', 4) == 4
+    monkeypatch.setenv('TESTED_RESULTS_SPAN', text)
+    with pytest.raises(ValueError, match=f"TESTED_RESULTS_SPAN.*'{text}'"):
+        timing.seconds_of('TESTED_RESULTS_SPAN', 4)
+    monkeypatch.setenv('TESTED_RESULTS_SPAN', '')
+    assert timing.seconds_of('TESTED_RESULTS_SPAN', 4) == 4
 
 
 # --- several programs in turn ---------------------------------------------------------------------

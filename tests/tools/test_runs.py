@@ -8,7 +8,8 @@ import pytest
 from tools import runs, source
 from tools.source import ROOT
 
-INERT = {'D2L_GUESSES', 'D2L_EXERCISES', 'D2L_LEDGERS'}     # where guesses, exercises and ledgers lie
+# Where guesses, exercises and ledgers lie.
+INERT = {'TESTED_RESULTS_GUESSES', 'ANSWER_CHECKS_FOLDER', 'D2L_LEDGERS'}
 
 
 @pytest.fixture
@@ -80,7 +81,8 @@ def test_a_run_depends_on_its_code(topic):
     assert len({key(topic), key(topic, 'import lab  '), key(topic, name='two_pytorch')}) == 3
 
 
-@pytest.mark.parametrize('name', ['D2L_BUDGET', 'D2L_DATA', 'D2L_FULL', 'D2L_SPAN', 'D2L_WINDOWS'])
+@pytest.mark.parametrize('name', ['TESTED_RESULTS_BUDGET', 'D2L_DATA', 'D2L_FULL', 'TESTED_RESULTS_SPAN',
+                                  'TESTED_RESULTS_WINDOWS'])
 def test_a_run_depends_on_the_settings(topic, monkeypatch, name):
     before = key(topic)
     monkeypatch.setenv(name, '')            # as if it were not set, for those who read it
@@ -91,7 +93,8 @@ def test_a_run_depends_on_the_settings(topic, monkeypatch, name):
 
 def test_every_variable_that_the_helpers_read_is_a_setting_or_changes_nothing():
     modules = [p for folder in ('d2l_local', 'packages', 'chapters') for p in (ROOT / folder).rglob('*.py')]
-    read = {v for p in modules for v in re.findall(r'\bD2L_[A-Z]+', p.read_text())}
+    variable = re.compile(r'\b(?:D2L|TESTED_RESULTS|ANSWER_CHECKS)_[A-Z]+')
+    read = {v for p in modules for v in variable.findall(p.read_text())}
     assert read - INERT == set(runs.SETTINGS)
 
 

@@ -4,7 +4,7 @@
     check('msr-ex-w-good', rate=7e15)
 
 ``python -m answer_checks`` prints the progress. It is kept in ``exercises/progress.json``, or in the
-folder that ``D2L_EXERCISES`` names. No framework.
+folder that ``ANSWER_CHECKS_FOLDER`` names. No framework.
 """
 
 import contextlib
@@ -235,7 +235,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def file() -> Path:
     """The progress file."""
-    return Path(os.environ.get('D2L_EXERCISES') or ROOT / 'exercises') / 'progress.json'
+    return Path(os.environ.get('ANSWER_CHECKS_FOLDER') or ROOT / 'exercises') / 'progress.json'
 
 
 def progress() -> dict[str, dict]:

@@ -269,7 +269,7 @@ def in_turn(*, needs: str | Iterable[str] = (), work: float | tuple[float, ...] 
             raise ValueError(f'in_turn: {name} is {f!r}, and must be a function without arguments')
     needed = conditions.named(needs)
     names = tuple(c.name for c in needed)
-    budget = timing.seconds_of('D2L_BUDGET', 6.0)
+    budget = timing.seconds_of('TESTED_RESULTS_BUDGET', 6.0)
     if found := conditions.wait_for(needed, budget):
         return timing.Turns(tuple(programs), [], reason=found[1], needs=names)
     turns = timing.in_turn(programs, sync=sync, clock=clock, agree=agree, budget=budget, work=work,
@@ -359,7 +359,8 @@ def _result(id: str, kind: str, what: Any, unit: str, above: float | None, below
         raise ValueError(f'{id!r} needs something that passes, so it must be measured while that '
                          'holds: pass variants, or a callable that measures it')
     # seconds to wait for what it needs; tests wait longer
-    began, wait = time.perf_counter(), how.setdefault('budget', timing.seconds_of('D2L_BUDGET', 6.0))
+    began = time.perf_counter()
+    wait = how.setdefault('budget', timing.seconds_of('TESTED_RESULTS_BUDGET', 6.0))
     base = {'id': id, 'kind': kind, 'unit': unit, 'above': above, 'below': below,
             'needs': tuple(c.name for c in needed), 'names': how.get('names', ()),
             'least': least, 'most': 1.0 if unit == '%' else None}

@@ -27,12 +27,12 @@ ASK = 'Put a number, or a pair (low, high), in place of the dots, and run this c
 
 
 def file() -> Path | None:
-    """Where guesses are kept: ``D2L_GUESSES``, or with the chapters around; ``off``: nowhere.
+    """Where guesses are kept: ``TESTED_RESULTS_GUESSES``, or with the chapters around; ``off``: nowhere.
 
     The chapters are those around the working directory, which for a notebook is its topic's folder. Where
     there are none, the guesses lie in the working directory.
     """
-    named = os.environ.get('D2L_GUESSES')
+    named = os.environ.get('TESTED_RESULTS_GUESSES')
     if named == 'off':
         return None
     if named:

@@ -86,8 +86,8 @@ DROPPED = 2            # of twenty windows, so many at each end do not count
 FEWEST = 7             # single measurements that make an interval where each is long: 98.4%
 # Stretches of time, one after the other, whose medians make the interval. Fewer than ten are for tests,
 # which ask whether something broke.
-WINDOWS = max(FEWEST, round(seconds_of('D2L_WINDOWS', 10)))
-SPAN = seconds_of('D2L_SPAN', 4)   # seconds that ten windows last together
+WINDOWS = max(FEWEST, round(seconds_of('TESTED_RESULTS_WINDOWS', 10)))
+SPAN = seconds_of('TESTED_RESULTS_SPAN', 4)   # seconds that ten windows last together
 MARGIN = 1.05          # so far beyond the bound the interval must lie: what 5% decides, nobody should
 EARLY = 0.5            # share of the windows after which the first look comes; 0 for none
 EARLY_MARGIN = 1.7     # so far within the bound the interval must lie for a "holds" at the first look
