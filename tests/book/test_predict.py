@@ -10,7 +10,7 @@ import subprocess
 import nbformat
 import pytest
 
-from tested_results import predictions
+from tested_results import numbers, predictions
 from tested_results.claims import Claim
 from tools import cards, ledger_page, pages
 from tools.source import ROOT
@@ -490,7 +490,7 @@ def test_the_page_scores_as_python_does():
                                                timeout=60, check=True).stdout)
     assert factors == pytest.approx([predictions.off(e) for e in some.values()], rel=1e-9)
     row = predictions.table(some).split('\n')[1].split()
-    assert row == ['one', '200', f'×{found["half"]:.2f}', str(found['near']), str(found['low']),
+    assert row == ['one', '200', f'×{numbers.factor(found["half"])}', str(found['near']), str(found['low']),
                    str(found['held']), 'of', str(found['sure'])]
     assert math.isfinite(found['half']) and 0 < found['near'] < 200
 
