@@ -159,7 +159,7 @@ def gpu():
         ax.text(x + 0.58, 3.18, '32 lanes', ha='center', va='center', fontsize=8.5)
         box(ax, x + 0.06, 2.78, 1.04, 0.28, 'tensor core', WARM, ORANGE, 8.5)
         link(ax, (x + 0.58, 2.72), (x + 0.58, 2.48))
-    box(ax, 0.2, 2.08, 4.88, 0.4, 'L1 cache and shared memory (up to 228 KB)', LIGHT)
+    box(ax, 0.2, 2.08, 4.88, 0.4, '256 KB: L1 cache and shared memory', LIGHT)
     link(ax, (2.65, 2.0), (2.65, 1.68))
     box(ax, 0.08, 1.24, 5.14, 0.44, '50 MB: L2 cache, shared by all multiprocessors', LIGHT)
     link(ax, (1.2, 1.24), (1.2, 0.6), '3.35 TB/s')
