@@ -27,15 +27,16 @@ def roofline():
     ax.fill_between([1 / 32, 8], [1 / 32, 8], 1 / 64, color=COLOURS['memory'], alpha=0.25, linewidth=0)
     ax.fill_between([8, 512], [8, 8], 1 / 64, color=COLOURS['compute'], alpha=0.25, linewidth=0)
     ax.axvline(8, ymax=0.86, color='black', linewidth=0.8, linestyle=':')
-    ax.text(2.2, 0.03, 'memory-bound', ha='center')
+    ax.text(1.6, 0.03, 'memory-bound', ha='center')
     ax.text(64, 0.03, 'compute-bound', ha='center')
     ax.text(0.25, 0.6, 'bandwidth', rotation=36, ha='center', va='center')
     ax.text(64, 9.5, 'peak', ha='center')
     ax.text(8, 9.5, 'ridge', ha='center', va='bottom')
-    for label, x, y in (('addition', 1 / 12, 1 / 14), ('matmul', 130, 6.5),
-                        ('small layers: overhead-bound', 1.3, 0.19)):
+    for label, x, y, shift, side in (('addition', 1 / 12, 1 / 14, (6, -13), 'left'),
+                                     ('matmul', 130, 6.5, (-6, -11), 'right'),
+                                     ('small layers:\noverhead-bound', 2.6, 0.1, (-7, -9), 'right')):
         ax.plot(x, y, 'o', color='black')
-        ax.annotate(label, (x, y), (6, -11), textcoords='offset points')
+        ax.annotate(label, (x, y), shift, textcoords='offset points', ha=side)
     ax.set(xlabel='operations for each byte', ylabel='operations per second', ylim=(1 / 64, 20),
            xticks=[], yticks=[])
     ax.minorticks_off()

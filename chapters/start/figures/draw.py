@@ -6,8 +6,8 @@ from chapters.drawing import GREEN, LIGHT, MINT, ORANGE, arrow, box, canvas, wri
 
 # The questions from the top, each with the page to which a yes leads.
 QUESTIONS = [('Does it run out of memory?', 'Out of memory'),
-             ('Do more devices not help,\nor does training hang?', 'Several devices'),
-             ('Do users wait for answers?', 'Serving'),
+             ('Is it no faster on more\ndevices, or does it hang?', 'Several devices'),
+             ('Do users wait too long\nfor answers?', 'Serving'),
              ('Does it get slower,\nor pause now and then?', 'Slower with time')]
 # What a timeline shows, and the page to which that leads.
 GAPS = [('long gaps', 'The device\nwaits'), ('many short gaps', 'Overhead'),
