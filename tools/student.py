@@ -78,6 +78,8 @@ def without_solutions(text: str, claims: set[str]) -> str:
         claims: those of the pages that are left out.
     """
     text = WITH.sub(r'\1', SOLUTION.sub('', re.sub(rf'{markup.SOLUTION.pattern}\n*', '', text)))
+    # A row of a table goes as a whole: without one of its sentences it would lack a cell.
+    text = '\n'.join(line for line in text.split('\n') if not (line.startswith('|') and told(line)))
     parts = [re.split(r'(?<=[.?!])\s+(?=[A-Z])', p) for p in text.split('\n\n')]
     kept = [p if not any(map(told, p)) else [s for s in p if not told(s)] for p in parts]
     text = '\n\n'.join(' '.join(p) if p != old else raw for p, old, raw in

@@ -161,12 +161,15 @@ def test_text_without_solutions():
     text = ('Ask [here](a.md). It is [solved](t_solutions_mxnet.ipynb), as a solution. It is '
             '[seen](#a-b) and [known](#a-c). It is [6.0× faster](#a-b), in [2 ms](#a-b:fast), '
             'and not [3 ms](#a-c:fast).\n\n'
+            '| it | is so. Or so | [solutions](t_solutions_mxnet.ipynb) |\n'
+            '| that | is not | [here](a.md) |\n\n'
             '```{solution} ex\n:class: dropdown\nForty-two.\n```\n\n'
             '> <a id="a-sol-b"></a>**Solution to [B](exercises.md#a-ex-b)**\n>\n> Forty-three.\n\n'
             '3. [Exercises](exercises.md), with [solutions](t_solutions_pytorch.ipynb)\n4. More\n')
     assert student.without_solutions(text, {'a-b'}) == (
         'Ask [here](a.md). It is seen and [known](#a-c). It is 6.0× faster, in 2 ms, and '
         'not [3 ms](#a-c:fast).\n\n'
+        '| that | is not | [here](a.md) |\n\n'
         '3. [Exercises](exercises.md)\n4. More\n')
 
 
