@@ -8,7 +8,7 @@ from tools import quotations, source
 from tools.source import ROOT
 
 PAGE = ROOT / 'chapters' / 'reference' / 'surprises.md'
-TEST = re.compile(r'test `(test_\w+)` in `(tests/[\w/]+\.py)`')
+TEST = re.compile(r'the test \*([\w: ]+)\* in (tests/\w+)')        # a name in words, and a folder
 FINDING = re.compile(r'`(findings/[\w/]+\.py)`')
 NOTEBOOK = re.compile(r'\]\(\.\./([\w/]+\.ipynb)\)')
 COLUMNS = 5
@@ -43,10 +43,11 @@ def faults(entry, shown, homes):
     if pages and not results:
         found.append('a page is named, and no result')
     tests = TEST.findall(shown)
-    for name, file in tests:
-        path = ROOT / file
-        if not path.exists() or not re.search(rf'^def {name}\(', path.read_text(), re.MULTILINE):
-            found.append(f'{file} has no {name}')
+    for words, folder in tests:
+        name = 'test_' + words.replace(':', '').replace(' ', '_')
+        defined = re.compile(rf'^def {name}\(', re.MULTILINE)
+        if not any(defined.search(path.read_text()) for path in (ROOT / folder).glob('test_*.py')):
+            found.append(f'{folder} has no {name}')
     findings = FINDING.findall(shown)
     found += [f'there is no {file}' for file in findings if not (ROOT / file).exists()]
     if not (pages or tests or findings):
@@ -83,8 +84,8 @@ def test_no_guess_is_answered_twice():
     ('It takes [2×](#a-b), [there](../x/z.ipynb).', 'a-b is not measured on x/z.ipynb'),
     ('It is so: [there](../x/y.ipynb).', 'a page is named, and no result'),
     ('It takes [2×](#a-b).', 'nothing is named that shows it'),
-    ('test `test_no_guess_is_answered_twice` in `tests/book/test_surprises.py`', None),
-    ('test `test_not` in `tests/book/test_text.py`', 'tests/book/test_text.py has no test_not'),
+    ('the test *no guess is answered twice* in tests/book', None),
+    ('the test *what is: not* in tests/book', 'tests/book has no test_what_is_not'),
     ('`findings/what_is_not.py`', 'there is no findings/what_is_not.py')])
 def test_an_entry_that_leads_nowhere_is_found(entry, fault):
     assert faults(entry, entry, {'a-b': 'x/y.ipynb'}) == ([fault] if fault else [])
