@@ -9,7 +9,7 @@ from tools.source import ROOT
 
 PAGE = ROOT / 'chapters' / 'reference' / 'surprises.md'
 TEST = re.compile(r'the test \*([\w: ]+)\* in (tests/\w+)')        # a name in words, and a folder
-FINDING = re.compile(r'`(findings/[\w/]+\.py)`')
+FINDING = re.compile(r'`(findings/[\w/]+\.(?:py|sh))`')
 NOTEBOOK = re.compile(r'\]\(\.\./([\w/]+\.ipynb)\)')
 COLUMNS = 5
 
@@ -86,6 +86,6 @@ def test_no_guess_is_answered_twice():
     ('It takes [2×](#a-b).', 'nothing is named that shows it'),
     ('the test *no guess is answered twice* in tests/book', None),
     ('the test *what is: not* in tests/book', 'tests/book has no test_what_is_not'),
-    ('`findings/what_is_not.py`', 'there is no findings/what_is_not.py')])
+    ('`findings/what_is_not.sh`', 'there is no findings/what_is_not.sh')])
 def test_an_entry_that_leads_nowhere_is_found(entry, fault):
     assert faults(entry, entry, {'a-b': 'x/y.ipynb'}) == ([fault] if fault else [])
