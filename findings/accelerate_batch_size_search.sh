@@ -9,8 +9,8 @@
 #     found 19
 #     tried [128, 115, 103, 92, 82, 73, 65, 58, 52, 46, 41, 36, 32, 28, 25, 22, 19]
 #
-# Why it matters: Each try builds model and optimizer again, so a search from far above takes many starts;
-# it ends on a size such as 19, which divides neither the data nor the devices, and suits no kernel.
+# Why it matters: Each try builds model and optimizer again, so a search from far above takes many starts.
+# It ends on a size such as 19, which divides neither the data nor the devices.
 
 set -u
 folder=$(mktemp -d)
