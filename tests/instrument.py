@@ -469,7 +469,7 @@ def overhead() -> None:
     f = busy(units_per_call())
     for clock, now in timing.CLOCKS.items():
         call = timing.measure(empty, clock=clock)
-        sample = timing.measure(lambda now=now: timing._round([empty, empty], [1, 1], None, now))
+        sample = timing.measure(lambda now=now: timing.one_round([empty, empty], [1, 1], None, now))
         start = time.perf_counter()
         for _ in range(10):
             timing.ratio(f, f, clock=clock, budget=1e-9)

@@ -450,7 +450,7 @@ def test_samples_last_equally_long(times, sample, calls):
 def test_the_order_within_a_pair_is_random():
     """Neither first nor second nor alternating: busy neighbours would fall into step with it."""
     order = []
-    pairs = [timing._round([lambda: order.append(0), lambda: order.append(1)], [1, 1], None,
+    pairs = [timing.one_round([lambda: order.append(0), lambda: order.append(1)], [1, 1], None,
                            timing.CLOCKS['wall']) and order[-2:] for _ in range(200)]
     assert 50 < pairs.count([0, 1]) < 150 and pairs.count([0, 1]) + pairs.count([1, 0]) == 200
 

@@ -11,7 +11,7 @@ from hardware_lab import MIB, kernels
 from hardware_lab.figures import Table
 from hardware_lab.memory import reported_caches
 from tested_results import machine
-from tested_results.timing import _round, seconds_per_call
+from tested_results.timing import one_round, seconds_per_call
 
 AT_PEAK = 2 ** 28            # multiply-adds of one look at the peak: some milliseconds
 WARM = 0.02                  # seconds of a sample: most of its calls find in the caches what these can keep
@@ -115,7 +115,7 @@ def measure(jobs: Mapping[str, tuple[Callable, float, float, str]], arrays: tupl
     for job in every.values():
         job()                                                           # the first call compiles
         calls.append(min(MOST, max(1, round(WARM / seconds_per_call(job, 1, None, now)))))
-    rounds = [_round(list(every.values()), calls, None, now) for _ in range(7)]
+    rounds = [one_round(list(every.values()), calls, None, now) for _ in range(7)]
     times = dict(zip(every, np.array(rounds).T, strict=True))
     rates = [(slope, moved / times[k]) for k, (_, moved, slope) in streams.items()]
     rates += [(slope, moved / times[k]) for k, (_, _, moved, slope) in jobs.items()]

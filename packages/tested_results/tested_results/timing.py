@@ -207,7 +207,7 @@ def no_gc() -> Iterator[Callable[[], None]]:
 
 
 def seconds_per_call(f: Callable[[], Any], calls: int, sync: Callable[[], Any] | None,
-            now: Callable[[], float]) -> float:
+                     now: Callable[[], float]) -> float:
     """Seconds per call of one loop of ``calls`` calls, ``sync`` included.
 
     A virtual machine's clock of processor time was seen to stand still for a whole sample: such a
@@ -224,8 +224,8 @@ def seconds_per_call(f: Callable[[], Any], calls: int, sync: Callable[[], Any] |
     return 1e-9 / calls             # less than the clock can tell
 
 
-def _round(variants: list[Callable[[], Any]], calls: list[int], sync: Callable[[], Any] | None,
-           now: Callable[[], float]) -> list[float]:
+def one_round(variants: list[Callable[[], Any]], calls: list[int], sync: Callable[[], Any] | None,
+              now: Callable[[], float]) -> list[float]:
     """Seconds per call of one sample of each variant, taken in random order.
 
     Busy neighbours interrupt at regular intervals: any fixed order can fall into step with them.
@@ -272,7 +272,7 @@ def _calibrate(variants: list[Callable[[], Any]], sync: Callable[[], Any] | None
         if max(times) < LONGEST:
             calls, rounds, end = _counts(times, sample / 4), [], time.perf_counter() + WARM / 2
             while len(rounds) < 5 or time.perf_counter() < end:
-                rounds.append(_round(variants, calls, sync, now))
+                rounds.append(one_round(variants, calls, sync, now))
             times = np.min(rounds, axis=0).tolist()
     return _counts(times, sample)
 
@@ -320,7 +320,7 @@ def measure(f: Callable[[], Any], *, sync: Callable[[], Any] | None = None, cloc
     began = time.perf_counter()
     with no_gc():
         while len(times) < WINDOWS or time.perf_counter() < began + budget:
-            times += _round([f], calls, sync, now)
+            times += one_round([f], calls, sync, now)
     return Time(*interval(times), len(times), time.perf_counter() - began)
 
 
@@ -509,7 +509,7 @@ def _in_turn(variants: dict[str, Callable[[], Any]],
     functions = list(variants.values())
     try:
         calls = _calibrate(functions, sync, now, length)
-        windows, figure = until_decided(lambda: _round(functions, calls, sync, now))
+        windows, figure = until_decided(lambda: one_round(functions, calls, sync, now))
     except Exception as e:      # around all samples: around each call it would take time of its own
         *names, last = map(repr, variants)
         raise VariantError(f'one of the variants {", ".join(names)} and {last}, or what waits for them, '
