@@ -1,43 +1,31 @@
-"""What nbval needs to know of this book; loaded by ``make test``.
+"""What pytest and nbval need to know of this book; loaded by ``make test``.
 
-Notebooks of a framework that is absent are left out by name. A result is measured here in seven windows
-of a seventh of a second (98.4%), and seven more if these do not decide it; in ``make book`` in ten of
-0.4 seconds, and ten more. nbval compares what a result is and what it is tested against; what came out
-is judged at the end, beside the stored results and the ledgers of known machines
-(``tested_results.judgement``).
+Notebooks of a framework that is absent are left out by name. nbval compares what a result is and what it is
+tested against (``tests/sanitize.cfg`` masks the rest). ``tested_results.pytest_plugin`` judges what came out,
+and here it is told which notebooks the book has. The rest mends nbval.
 """
 
 import functools
-import json
 import math
 import os
 import queue
 import time
-from collections import Counter
-from pathlib import Path
 
 import nbval.plugin
 import pytest
 
-from tested_results import judgement, ledgers, machine
-from tested_results.claims import METADATA_KEY, Claim
-from tools import ledger, runs, source
+from tested_results import ledgers, machine
+from tested_results.execution import joined
+from tools import ledger, source
 
-# Seconds of all windows, and to wait for a condition; the number of windows.
-HERE = {'TESTED_RESULTS_SPAN': '1', 'TESTED_RESULTS_BUDGET': '3', 'TESTED_RESULTS_WINDOWS': '7'}
+pytest_plugins = ['tested_results.pytest_plugin']
 LONGEST = 'test_screens.py', 'test_student.py'      # begun first, or one core would wait at the end
-claims: list[Claim] = []
-raw: list[dict] = []                 # the same, as outputs have them
-beside: set[str] = set()            # ids of those that other processes handed over
-ran: dict[Path, bool] = {}           # notebooks, and whether each of their cells ran
 left_out: dict[str, str] = {}
 
 
 def pytest_addoption(parser):
     parser.addoption('--whole-book', action='store_true',
                      help='every notebook that can run on such a system must have run')
-    parser.addoption('--handed-over', type=Path, metavar='FOLDER',
-                     help='where processes leave what they saw to the run that judges the whole book')
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -54,15 +42,43 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if hasattr(item, 'cell_num'):
             item.add_marker('alone')
-            ran.setdefault(item.path, True)
 
+
+# The results ---------------------------------------------------------------------------------------
+
+def absent(left: dict[str, str]) -> list[str]:
+    """Why this is no whole run: notebooks left out on a system for which their framework has a wheel."""
+    if source.should_have_mxnet():
+        return [f'{name} did not run, and could on such a system: {why}' for name, why in left.items()]
+    return []
+
+
+def pytest_results_judged(config, said, ran, stored):
+    if ledgers.kind(machine.machine()) not in {led.kind for led in stored}:
+        said.notes.insert(0, ledger.how_to_contribute())
+    if config.getoption('--whole-book'):
+        said.red += absent(left_out)
+        for path in source.notebooks():
+            name = str(path.relative_to(source.ROOT))
+            if path not in ran and name not in left_out:
+                said.red.append(f'{name} did not run')
+
+
+def pytest_terminal_summary(terminalreporter):
+    for path, reason in sorted(left_out.items()):
+        terminalreporter.write_line(f'not run: {path}: {reason}')
+
+
+# nbval ---------------------------------------------------------------------------------------------
 
 class KernelDied(Exception):
     """The kernel of a notebook ended while a cell ran."""
 
 
-def pytest_configure():
-    nbval.plugin.coalesce_streams = runs.joined        # nbval's joins across what was shown between
+def pytest_configure(config):
+    nbval.plugin.coalesce_streams = joined        # nbval's joins across what was shown between
+    if config.option.results_ledgers is None:
+        config.option.results_ledgers = ledger.FOLDER
 
 
 def pytest_collectstart(collector):
@@ -109,126 +125,8 @@ def order(outputs: list) -> list[str]:
 def pytest_runtest_call(item):
     done = yield
     if hasattr(item, 'cell_num') and item.options['check'] and item.cell.execution_count is not None:
-        here, stored = order(item.test_outputs), order(runs.joined(item.cell.outputs))
+        here, stored = order(item.test_outputs), order(joined(item.cell.outputs))
         if here != stored:
             item.raise_cell_error(f'Cell outputs come in another order: {", ".join(here)}; '
                                   f'stored are {", ".join(stored)}')
     return done
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    if hasattr(item, 'cell_num'):
-        os.environ.update(HERE)                 # inherited by the kernel that nbval starts
-    else:
-        for name in HERE:
-            os.environ.pop(name, None)
-
-
-def pytest_runtest_teardown(item):
-    if hasattr(item, 'cell_num'):
-        outputs = getattr(item, 'test_outputs', None)
-        ran[item.path] = ran.get(item.path, True) and outputs is not None
-        for out in outputs or []:
-            if data := out.get('metadata', {}).get(METADATA_KEY):
-                raw.append(dict(data))
-                claims.append(Claim.of(dict(data)))
-
-
-def again(ids: list[str], reference: dict[str, Path]) -> dict[str, list[str]]:
-    """Run the notebooks of these results once more, in fresh kernels; returns what came out."""
-    found: dict[str, list[str]] = {id: [] for id in ids}
-    for path in dict.fromkeys(reference[id] for id in ids):
-        os.environ.update(HERE)
-        try:
-            for c in ledgers.claims_of(runs.execute(path, 'once more: ')):
-                if c.id in found:
-                    found[c.id].append(c.verdict)
-        except runs.CellFailed:
-            pass                        # red already: a cell that fails is a test that fails
-        finally:
-            for name in HERE:
-                os.environ.pop(name, None)
-    return found
-
-
-def absent(left: dict[str, str]) -> list[str]:
-    """Why this is no whole run: notebooks left out on a system for which their framework has a wheel."""
-    if source.should_have_mxnet():
-        return [f'{name} did not run, and could on such a system: {why}' for name, why in left.items()]
-    return []
-
-
-def hand_over(file: Path) -> None:
-    """Leave what this process saw to the run that judges the whole book."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    source.put_whole(file, json.dumps(
-        {'results': raw, 'ran': {str(p): whole for p, whole in ran.items()}, 'left out': left_out}))
-
-
-def take_over(folder: Path) -> None:
-    """What the notebooks that ran beside each other gave."""
-    for path in sorted(folder.glob('*.json')):
-        found = json.loads(path.read_text())
-        claims.extend(map(Claim.of, found['results']))
-        beside.update(data['id'] for data in found['results'])
-        ran.update({Path(p): whole for p, whole in found['ran'].items()})
-        left_out.update(found['left out'])
-
-
-def pytest_sessionfinish(session, exitstatus):
-    config = session.config
-    config.judgement = None
-    folder = config.getoption('--handed-over')
-    if hasattr(config, 'workerinput'):
-        return hand_over(folder / f'{config.workerinput["workerid"]}.json') if folder and ran else None
-    if config.getoption('--whole-book') and folder and not config.option.collectonly:
-        take_over(folder)
-    if not ran or config.option.collectonly:
-        return None
-    try:
-        stored, known = ledger.all_ledgers(), judgement.expected(ledger.FOLDER)
-    except ledgers.Refused as e:
-        config.judgement = judgement.Judgement(red=[str(e)])
-    else:
-        kept = [(path, c) for path, whole in ran.items() if whole
-                for c in ledgers.claims_of(source.read(path))]
-        where, reference = {c.id: path for path, c in kept}, {c.id: c for _, c in kept}
-        here = machine.machine()
-        said = judgement.judge(claims, here, stored, reference, known, beside=beside)
-        if said.again:
-            twice = again([i for i in said.again if i in where], where)
-            said = judgement.judge(claims, here, stored, reference, known, twice, beside)
-        if config.getoption('--whole-book'):
-            said.red += absent(left_out)
-            said.red += [f'{p.relative_to(source.ROOT)} did not run' for p in source.notebooks()
-                         if p not in ran and str(p.relative_to(source.ROOT)) not in left_out]
-        config.judgement = said
-        config.ledger = next((x for x in stored if x.kind == ledgers.kind(here)), None)
-    if exitstatus == 0 and config.judgement.red:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    return None
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    write, said = terminalreporter.write_line, getattr(config, 'judgement', None)
-    for path, reason in sorted(left_out.items()):
-        write(f'not run: {path}: {reason}')
-    if said is None:
-        return
-    counts = Counter(c.verdict for c in claims)
-    write(f'results: {len(claims)}: ' + ', '.join(f'{n} {v}' for v, n in counts.items()))
-    own = getattr(config, 'ledger', None)
-    if own is None:
-        write(f'no stored ledger is of this kind of machine ({ledgers.kind(machine.machine())}). '
-              + ledger.how_to_contribute())
-    else:
-        within, between, n = ledgers.covered(claims, own)
-        write(f'medians of this run in the stored intervals: {within} of {n} within one run, '
-              f'{between} of {n} in the published ones')
-    for line in said.notes:
-        write(line)
-    for line in said.findings:
-        write(f'finding: fails here: {line}')
-    for line in said.red:
-        write(f'RED: {line}')

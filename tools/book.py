@@ -18,7 +18,7 @@ from pathlib import Path
 import filelock
 import nbformat
 
-from tested_results import ledgers
+from tested_results import execution, ledgers
 from tested_results.claims import MEASURED, Claim
 from tools import pages, runs, source
 from tools.pages import BUILD
@@ -88,7 +88,7 @@ def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> tup
         try:
             shown[path] = runs.keep(path, f'[{i + 1}/{len(todo)}{left(began, i, len(todo))}] ')
             old.remove(path)
-        except runs.CellFailed as e:
+        except execution.CellFailed as e:
             failures[path] = str(e)
         if [topic(p) for p in todo[i:i + 2]] != [topic(path)] * 2:       # the last of its topic
             summary = pages.make(shown, old, sphinx_source, html)

@@ -67,17 +67,22 @@ def outcome(c: Claim, others: list[Claim]) -> str:
 def elsewhere(c: Claim, machines: list[Ledger]) -> list[Claim]:
     """The same result on other kinds of machines."""
     here = ledgers.kind(c.where)
-    return [o for led in machines if led.kind != here and (o := led.claim(c.id))]
+    return [led.records[c.id].result for led in machines if led.kind != here and c.id in led.records]
 
 
 def between(c: Claim, machines: list[Ledger]) -> str:
     """The interval between runs on such a machine, where several are stored."""
-    led = next((m for m in machines if m.kind == ledgers.kind(c.where)), None)
-    old = led and led.claims.get(c.id)
-    if not led or not old or len(old['runs']) < 2 or (ends := ledgers.published(old, led.typical)) is None:
+    here = ledgers.kind(c.where)
+    led = next((m for m in machines if m.kind == here), None)
+    record = led.records.get(c.id) if led else None
+    if record is None or len(record.runs) < 2:
         return ''
-    low, high = (numbers.counted(x, c.unit) for x in ends)
-    return f'{len(old["runs"])} runs of such a machine: {low}–{high}'
+    ends = ledgers.interval_between_runs(record, led.typical)
+    if ends is None:
+        return ''
+    low = numbers.counted(ends[0], c.unit)
+    high = numbers.counted(ends[1], c.unit)
+    return f'{len(record.runs)} runs of such a machine: {low}–{high}'
 
 
 def lines(c: Claim, stored: bool, machines: list[Ledger], number: str = '') -> list[str]:

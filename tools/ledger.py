@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from tested_results import ledgers, machine
+from tested_results import execution, ledgers, machine
 from tested_results.claims import Claim
-from tested_results.ledgers import KEPT, Ledger, Refused, claims_of, completed
+from tested_results.ledgers import KEPT, Ledger, Refused, claims_of, with_results_of_other_machines
 from tools import quotations, runs, source
 from tools.source import ROOT
 
@@ -32,14 +32,21 @@ def all_ledgers() -> list[Ledger]:
         Refused: one of the files is none; the message says what to do.
     """
     try:
-        return [ledgers.load(path) for path in sorted(FOLDER.glob('*.json'))]
+        return ledgers.load_all(FOLDER)
     except Refused as e:
         raise Refused(f'{e} Make it anew with: make ledger') from None
 
 
 def quotable(paths: Iterable[Path]) -> dict[str, Claim]:
-    """What the text may quote of these notebooks: their stored results, :func:`completed` by the ledgers."""
-    return completed({c.id: c for p in paths for c in claims_of(source.read(p))}, all_ledgers())
+    """What the text may quote of these notebooks: their stored results.
+
+    In the place of one that could not be tested there stands that of a ledger, where one has it.
+    """
+    stored = {}
+    for path in paths:
+        for c in claims_of(source.read(path)):
+            stored[c.id] = c
+    return with_results_of_other_machines(stored, all_ledgers())
 
 
 def book_ids() -> list[str]:
@@ -131,7 +138,7 @@ if __name__ == '__main__':
         sys.exit(main())
     except Refused as e:
         sys.exit(str(e))
-    except runs.CellFailed as e:
+    except execution.CellFailed as e:
         sys.exit(f'{e}\n\nWhat was measured before is kept in {RUNS}.')
     except KeyboardInterrupt:
         sys.exit(f'\ninterrupted: what was measured is kept in {RUNS}')

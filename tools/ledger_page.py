@@ -13,7 +13,7 @@ import nbformat
 
 from tested_results import ledgers, machine, numbers
 from tested_results.claims import MARKS, VERDICTS, Claim
-from tested_results.ledgers import Ledger
+from tested_results.ledgers import Ledger, Record
 from tools import quotations, source
 from tools.source import ROOT
 
@@ -88,23 +88,23 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
     rows = []
     for e in entries:
         if e.claim.verdict == 'fails' and not e.stored:
-            sentence, figure, bound = (html.escape(x).replace('|', '\\|')
-                                       for x in (quotations.sentence(e.claim.id, here),
-                                                 e.claim.reading or 'not so', e.claim.bound))
+            sentence = _in_a_table(quotations.sentence(e.claim.id, here))
+            figure = _in_a_table(e.claim.reading or 'not so')
+            bound = _in_a_table(e.claim.bound)
             rows.append(f'| <a href="{e.link(REFUTED)}">{sentence}</a> | **this machine** | this one '
                         f'| {figure} | {bound} |')
     for led in stored:
-        theirs = {id: led.claim(id) for id in led.claims}
-        for id, data in led.claims.items():
-            if 'fails' in data['verdicts'] and id in pages:
-                c = theirs[id]
-                sentence, bound = (html.escape(x).replace('|', '\\|')
-                                   for x in (quotations.sentence(id, theirs), c.bound))
-                verdicts, runs = data['verdicts'], data['runs']
-                rows.append(f'| <a href="../../{pages[id]}.html#{id}">{sentence}</a> '
-                            f'| {led.machine["processor"]} | {verdicts.count("fails")} of '
-                            f'{len(verdicts)}{" judged" * (len(verdicts) < len(runs))} '
-                            f'| {_figures(c, runs)} | {bound} |')
+        theirs = {id: record.result for id, record in led.records.items()}
+        for id, record in led.records.items():
+            if 'fails' not in record.verdicts or id not in pages:
+                continue
+            sentence = _in_a_table(quotations.sentence(id, theirs))
+            bound = _in_a_table(record.result.bound)
+            failed = f'{record.verdicts.count("fails")} of {len(record.verdicts)}'
+            if len(record.verdicts) < len(record.runs):
+                failed += ' judged'
+            link = f'<a href="../../{pages[id]}.html#{id}">{sentence}</a>'
+            rows.append(f'| {link} | {led.machine["processor"]} | {failed} | {_figures(record)} | {bound} |')
     head = ['| sentence | fails on | in runs | measured | bound |', '|---|---|---|---|---|']
     return '\n'.join(head + rows) if rows else 'No statement fails on a machine whose ledger is stored.'
 
@@ -124,9 +124,16 @@ def history() -> str:
     return '\n'.join(parts)
 
 
-def _figures(c: Claim, runs: list[float]) -> str:
+def _in_a_table(text: str) -> str:
+    """Text as HTML in a cell of a Markdown table."""
+    return html.escape(text).replace('|', '\\|')
+
+
+def _figures(record: Record) -> str:
     """What a machine measured: the figure of one run, or the medians of all."""
-    return ', '.join(map(numbers.figure, runs)) if len(runs) > 1 else c.reading or 'not so'
+    if len(record.runs) > 1:
+        return ', '.join(numbers.figure(x) for x in record.runs)
+    return record.result.reading or 'not so'
 
 
 def outcome(verdicts: list[str]) -> str:
@@ -140,13 +147,17 @@ def badge(verdict: str) -> str:
     return f'<span class="d2l-badge {css(verdict)}">{MARKS[verdict]} {verdict}</span>'
 
 
-def badges(old: dict | None) -> str:
+def badges(record: Record | None) -> str:
     """A machine's verdict, and in how many of its runs it was another one."""
-    if old is None:
+    if record is None:
         return '–'
-    all_runs, first = old['verdicts'], old['verdict']
-    return badge(first) + ''.join(f'<br>{badge(v)} in {all_runs.count(v)} of {len(all_runs)} runs'
-                                  for v in VERDICTS if v != first and v in all_runs)
+    first = record.result.verdict
+    lines = [badge(first)]
+    for verdict in VERDICTS:
+        if verdict != first and verdict in record.verdicts:
+            n = record.verdicts.count(verdict)
+            lines.append(f'{badge(verdict)} in {n} of {len(record.verdicts)} runs')
+    return '<br>'.join(lines)
 
 
 def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[str, str]) -> str:
@@ -160,8 +171,11 @@ def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[s
     rows = [summary.replace('ledger: ', '**', 1).replace(' statements:', ' statements:**', 1), '',
             by_kind(entries), '', '| column | machine |', '|---|---|',
             f'| this run | {machines(entries)} |']
-    rows += [f'| {name} | {led.kind}; Python {led.machine["python"]}{"; only " * bool(led.part)}{led.part} |'
-             for name, led in zip(names[1:], stored, strict=True)]
+    for name, led in zip(names[1:], stored, strict=True):
+        about = f'{led.kind}; Python {led.machine["python"]}'
+        if led.part:
+            about += f'; only {led.part}'
+        rows.append(f'| {name} | {about} |')
     rows += ['', f'<div class="d2l-filter" data-machines="{html.escape("|".join(names))}"></div>', '']
     for name in dict.fromkeys(e.page for e in entries):
         mine = [e for e in entries if e.page == name]
@@ -184,10 +198,10 @@ def table(entries: list[Entry], said: dict[str, Claim], names: list[str], stored
     body = []
     for e in (e for e in entries if e.claim.bounded):
         c = e.claim
-        found = [led.claims.get(c.id) for led in stored]
-        others = [old['verdict'] if old else '' for old in found]
+        records = [led.records.get(c.id) for led in stored]
+        others = [record.result.verdict if record else '' for record in records]
         verdicts = [c.verdict, *others]
-        cells = ''.join(f'<td>{x}</td>' for x in (badge(c.verdict), *map(badges, found)))
+        cells = ''.join(f'<td>{x}</td>' for x in (badge(c.verdict), *map(badges, records)))
         hidden = (f' data-id="{c.id}" data-asked="../../{html.escape(asked[c.id])}"'     # until guessed
                   if c.id in asked and c.value else '')
         body.append(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import nbformat
 
-from tested_results import ledgers
+from tested_results import execution, ledgers
 from tested_results.claims import Claim
 from tools import quotations, runs, source
 from tools.mutating import FAULTS
@@ -78,7 +78,7 @@ def try_planted(m: Mutant, label: str = '') -> str:
     """The verdict on a claim with its fault planted; ``'error: …'`` if a cell raised on the way."""
     try:
         found = execute(with_fault(m), ROOT / m.notebook, f'only({m.claim!r})', f'{label}{m.claim}: ')
-    except runs.CellFailed as e:
+    except execution.CellFailed as e:
         return 'error: ' + str(e).split('\n')[0].split(' raised ')[-1]
     return next((c.verdict for c in found if c.id == m.claim), 'gone')
 
@@ -130,7 +130,7 @@ def main() -> int:
 if __name__ == '__main__':
     try:
         sys.exit(main())
-    except (ValueError, runs.CellFailed) as e:
+    except (ValueError, execution.CellFailed) as e:
         sys.exit(str(e))
     except KeyboardInterrupt:
         sys.exit('\ninterrupted')

@@ -24,7 +24,7 @@ import yaml
 import live_figures
 from tested_results import claims, predictions
 from tested_results.claims import Claim
-from tested_results.ledgers import Ledger, completed
+from tested_results.ledgers import Ledger, with_results_of_other_machines
 from tested_results.numbers import Misfit
 from tested_results.quoting import rendered
 from tools import (
@@ -162,7 +162,7 @@ class Book:
         return cls(
             entries=entries,
             quotable=quotable,
-            with_numbers=completed({e.claim.id: e.claim for e in stored}, machines),
+            with_numbers=with_results_of_other_machines({e.claim.id: e.claim for e in stored}, machines),
             ledgers=machines,
             homes=homes(quotable, quoted),
             questions=questions,

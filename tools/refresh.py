@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 from nbval.plugin import get_sanitize_patterns
 
-from tested_results import ledgers, machine
+from tested_results import execution, ledgers, machine
 from tested_results.claims import METADATA_KEY, Claim
 from tested_results.numbers import Misfit
 from tested_results.quoting import rendered
@@ -120,7 +120,7 @@ def refresh(paths: list[Path], all_outputs: bool = False, kept: bool = False) ->
         before, valid = runs.latest(path) if kept else (None, False)
         try:
             new[path] = runs.normalise(before) if valid else runs.keep(path, label)
-        except runs.CellFailed as e:
+        except execution.CellFailed as e:
             print(e, file=sys.stderr)
             failed += 1
     refuse_to_mix([p for p in source.notebooks() if p not in new])

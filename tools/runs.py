@@ -3,29 +3,22 @@
 import ast
 import copy
 import hashlib
-import itertools
 import json
-import logging
 import os
-import sys
-import time
 from functools import cache
 from pathlib import Path
 
 import nbformat
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelspec import get_kernel_dict
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-from nbval.plugin import coalesce_streams
 
 from tested_results import machine
+from tested_results.execution import execute
 from tools import source
 
 EXECUTED = source.ROOT / '_build' / 'executed'
 # variables that change what a run gives
 SETTINGS = ('TESTED_RESULTS_BUDGET', 'D2L_DATA', 'D2L_FULL', 'TESTED_RESULTS_SPAN', 'TESTED_RESULTS_WINDOWS')
-CELL_TIMEOUT = 300     # seconds; no cell of the book needs a third of it
 WIDGET = 'application/vnd.jupyter.widget-view+json'
 KEPT_METADATA = {'tags', 'mystnb'}
 
@@ -78,71 +71,6 @@ def key(path: Path, nb: nbformat.NotebookNode) -> str:
     files = [f'{f.relative_to(source.ROOT)} {fingerprint(f, printed)}' for f in files_a_run_depends_on(path)]
     parts = [*code, *files, json.dumps([here, settings], sort_keys=True), path.name]
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
-
-
-def joined(outputs: list) -> list:
-    """Outputs in the order in which they came, with the pieces of a stream joined between two displays.
-
-    How much arrives in one piece depends on the moment, and which of the two streams comes first. What was
-    printed before a display and what was printed after it stay apart.
-    """
-    found: list = []
-    for is_stream, group in itertools.groupby(outputs, lambda out: out.output_type == 'stream'):
-        pieces = list(group)
-        if is_stream:       # stdout first
-            pieces = sorted(coalesce_streams(pieces), key=lambda out: out.name, reverse=True)
-        found += pieces
-    return found
-
-
-class CellFailed(RuntimeError):
-    """A cell raised; the message names the notebook, the cell and the error."""
-
-
-def execute(path: Path, label: str = '', folder: Path | None = None) -> nbformat.NotebookNode:
-    """Run a notebook in its folder, or another, in a fresh kernel; one line tells how far it is."""
-    nb = nbformat.read(path, as_version=4)
-    code = [i for i, c in enumerate(nb.cells) if c.cell_type == 'code']
-    shown_path = path.relative_to(source.ROOT) if source.ROOT in path.parents else path.name
-    name, began, at = f'{label}{shown_path}', time.perf_counter(), code[0]
-
-    def line(state: str, end: str) -> None:
-        if sys.stdout.isatty() or end:
-            text = f'{name}  {state}  {time.perf_counter() - began:.0f} s'
-            print(f'\r\033[K{text}' if sys.stdout.isatty() else text, end=end, flush=True)
-
-    def starts(cell: nbformat.NotebookNode, cell_index: int) -> None:
-        nonlocal at
-        if cell_index in code:
-            at = cell_index
-            line(f'cell {code.index(at) + 1} of {len(code)}', '')
-
-    client = NotebookClient(
-        nb, timeout=CELL_TIMEOUT, kernel_name='python3', on_cell_start=starts,
-        extra_arguments=['--IPKernelApp.log_level=50'],     # no notes on sockets amid the progress
-        resources={'metadata': {'path': str(folder or path.parent)}})
-    # What is shown and stored does not depend on a reader's guesses, or on whether a test runs this: a kernel
-    # that finds pytest's variable leaves alone what child processes and C code print.
-    env = {**os.environ, 'TESTED_RESULTS_GUESSES': 'off'}
-    env.pop('PYTEST_CURRENT_TEST', None)
-    try:
-        client.execute(env=env)
-    except Exception as e:
-        # nbclient turns Ctrl-C into a kernel that is gone; this is where it notes the signal.
-        stopped = getattr(e, 'ename', '') == 'KeyboardInterrupt'
-        if stopped or hasattr(client, '_async_cleanup_kernel_future'):
-            logging.getLogger('asyncio').disabled = True    # it would tell of the client's loose ends
-            raise KeyboardInterrupt from None
-        if not isinstance(e, CellExecutionError | DeadKernelError | CellTimeoutError):
-            raise
-        line('FAILED', '\n')
-        what = f'raised {e.ename}: {e.evalue}' if isinstance(e, CellExecutionError) else f'ended it: {e}'
-        raise CellFailed(f'{shown_path}: cell {code.index(at) + 1} {what}\n\n'
-                         f'{nb.cells[at].source}') from e
-    for i in code:
-        nb.cells[i].outputs = joined(nb.cells[i].outputs)
-    line(f'{len(code)} cells', '\n')
-    return nb
 
 
 def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:

@@ -8,7 +8,6 @@ measure and the other notebooks. *quick* leaves out the notebooks and the tests 
 kernels or builds. At the end stands which tests and cells took longest.
 """
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +18,7 @@ from tools.source import ROOT
 
 BESIDE = ['-n', str(machine.cores()), '--dist', 'loadfile', '--no-loadscope-reorder']      # pytest-xdist
 TWO = ['-n', str(min(2, machine.cores())), '--dist', 'loadfile']
-RESULTS = ROOT / '_build' / 'results'       # of the notebooks that ran beside each other
+RESULTS = ROOT / '_build' / 'results.json'       # of the notebooks that ran beside each other
 NBVAL = ['--nbval', '--nbval-current-env', '--nbval-sanitize-with', 'tests/sanitize.cfg',
          '--nbval-cell-timeout', '300', '--nbval-kernel-startup-timeout', '120']
 
@@ -43,10 +42,9 @@ def beside() -> list[Path]:
 def whole_book() -> int:
     """Run all notebooks, and the tests that measure; returns an exit status."""
     paths = [str(p.relative_to(ROOT)) for p in beside()]
-    shutil.rmtree(RESULTS, ignore_errors=True)
-    over = f'--handed-over={RESULTS}'
-    return (pytest(*NBVAL, *TWO, over, *paths)
-            or pytest('-m', 'alone', '--whole-book', over, *NBVAL, *(f'--ignore={p}' for p in paths)))
+    rest = [f'--ignore={path}' for path in paths]
+    return (pytest(*NBVAL, *TWO, f'--results-to={RESULTS}', *paths)
+            or pytest('-m', 'alone', '--whole-book', f'--results-from={RESULTS}', *NBVAL, *rest))
 
 
 def check(quick: bool, args: list[str]) -> int:

@@ -125,8 +125,8 @@ def test_the_ledger_is_a_table_of_claims_and_machines(html):
 
 def test_what_was_refuted_is_listed(html):
     page = (html / 'chapters/reference/refuted.html').read_text()
-    failing = [i for led in ledger.all_ledgers() for i, c in led.claims.items()
-               if 'fails' in c['verdicts']]
+    failing = [i for led in ledger.all_ledgers() for i, record in led.records.items()
+               if 'fails' in record.verdicts]
     assert failing and all(f'#{i}"' in page for i in failing)
 
 

@@ -177,10 +177,11 @@ def test_a_whole_run_has_every_notebook(claiming, tmp_path):
 
 
 def test_a_whole_run_knows_what_ran_beside_it(claiming, tmp_path):
-    path, over = claiming(call(0, 0.5), call(1, 1.5)), f'--handed-over={tmp_path / "over"}'
-    status, said = nbval(path, '-n', '1', '--dist', 'loadfile', over, D2L_LEDGERS=str(tmp_path / 'none'))
+    path, file = claiming(call(0, 0.5), call(1, 1.5)), tmp_path / 'results.json'
+    status, said = nbval(path, '-n', '1', '--dist', 'loadfile', f'--results-to={file}',
+                         D2L_LEDGERS=str(tmp_path / 'none'))
     assert status == 0 and 'results:' not in said, said
-    status, said = nbval(path, '--whole-book', over, D2L_LEDGERS=str(tmp_path / 'none'))
+    status, said = nbval(path, '--whole-book', f'--results-from={file}', D2L_LEDGERS=str(tmp_path / 'none'))
     assert 'results: 4: 2 holds, 2 undecided' in said, said
     assert 'without a result this time: a-1' in said
 

@@ -6,6 +6,7 @@ import filelock
 import nbformat
 import pytest
 
+from tested_results import execution
 from tested_results.claims import METADATA_KEY, Claim
 from tools import book, runs, source
 
@@ -44,7 +45,7 @@ def build(monkeypatch, tmp_path):
     """
     def keep(path, label):
         if 'bad' in path.stem:
-            raise runs.CellFailed(f'{path.stem}: cell 2 raised NameError')
+            raise execution.CellFailed(f'{path.stem}: cell 2 raised NameError')
         data = result(f'{path.stem}-result', 'fails', value=1.5).data()
         out = nbformat.v4.new_output('display_data', metadata={METADATA_KEY: data})
         return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('', outputs=[out])])

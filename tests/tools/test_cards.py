@@ -7,9 +7,9 @@ import bs4
 import pytest
 
 from hardware_lab import devices, memory  # noqa: F401  (their conditions are known then)
-from tested_results import claims, conditions, ledgers
+from tested_results import claims, conditions
 from tested_results.claims import Claim
-from tested_results.ledgers import Ledger
+from tested_results.ledgers import Ledger, Record
 from tools import cards
 
 WHERE = {'processor': 'Some Processor', 'cores': 2, 'gpus': [], 'system': 'Linux x86_64',
@@ -89,9 +89,10 @@ def test_what_could_not_be_measured_and_has_no_bound_says_why():
 
 
 def ledger_of(runs, where=OTHER, **more):
-    c = {**ledgers.entry(result(**more)), 'runs': runs}
-    c['verdicts'] = [c['verdict']] * len(runs)
-    return ledgers.Ledger('one', where, {'a-b': c})
+    data = Record.of_runs(result(**more)).data()
+    data['runs'] = runs
+    data['verdicts'] = [data['verdict']] * len(runs)
+    return Ledger('one', where, {'a-b': Record.of('a-b', data, where)})
 
 
 def test_the_lines_of_a_card():
@@ -115,7 +116,7 @@ def test_the_interval_between_runs_ends_where_a_value_is_impossible():
                                      ('%', {'most': 1.0}, 0.95, '–100%'),
                                      ('up or down', {'least': 1.0}, 1.05, ': 1 up or down–')):
         c = result(kind='estimate', unit=unit, value=value, low=0.9 * value, high=1.1 * value, **ends)
-        led = ledgers.Ledger('one', where, {'a-b': {**ledgers.entry(c), 'runs': [value, 0.8 * value]}})
+        led = Ledger('one', where, {'a-b': Record(c, [value, 0.8 * value], [c.verdict])})
         said = cards.between(c, [led])
         assert shown in said and said.startswith('2 runs of such a machine: ')
         assert '1.04' not in c.reading and '(0.945' not in c.reading
@@ -123,7 +124,7 @@ def test_the_interval_between_runs_ends_where_a_value_is_impossible():
 
 @pytest.mark.parametrize('led', [
     ledger_of([4.0]), ledger_of([4.0, 4.1], {**WHERE, 'memory_gib': 8}, verdict='not testable here'),
-    ledgers.Ledger('one', {**WHERE, 'memory_gib': 8}, {}), ledger_of([4.0, 4.2])])
+    Ledger('one', {**WHERE, 'memory_gib': 8}, {}), ledger_of([4.0, 4.2])])
 def test_one_run_or_another_machine_has_no_interval_between_runs(led):
     assert cards.between(result(), [led]) == ''
 
@@ -154,7 +155,7 @@ def test_every_verdict_has_its_mark(verdict, css):
 
 
 def test_what_another_machine_has_measured_is_told_where_this_one_cannot():
-    there = Ledger('one', {**OTHER, 'gpus': ['Some GPU']}, {'a-b': ledgers.entry(result())})
+    there = ledger_of([4.0], {**OTHER, 'gpus': ['Some GPU']})
     said = '; '.join(cards.lines(result('not testable here', lacked='a GPU'), True, [there]))
     assert 'Another Processor, 2 cores, Some GPU, Linux x86_64: 4.00× (3.50–4.50)' in said
     assert 'Some GPU' not in '; '.join(cards.lines(result(), True, [there]))

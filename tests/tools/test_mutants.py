@@ -5,7 +5,8 @@ import symtable
 import nbformat
 import pytest
 
-from tools import mutants, mutating, runs, source
+from tested_results import execution
+from tools import mutants, mutating, source
 from tools.source import ROOT
 
 PLANTED = mutants.planted()
@@ -140,5 +141,5 @@ def test_a_variant_that_does_a_part_of_its_work_is_an_error(m):
         pytest.skip(reason)
     nb = mutants.with_fault(m)
     nb.cells = what_it_needs(nb)
-    with pytest.raises(runs.CellFailed, match='VariantError: the variant'):
+    with pytest.raises(execution.CellFailed, match='VariantError: the variant'):
         mutants.execute(nb, ROOT / m.notebook, f'only({m.claim!r})', f'{m.claim}: ')

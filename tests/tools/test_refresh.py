@@ -9,6 +9,7 @@ import time
 import nbformat
 import pytest
 
+from tested_results import execution
 from tests.living import gone
 from tests.tools.small import GOOD, RESULTS, counted, ratio
 from tools import quotations, refresh, runs, source
@@ -30,7 +31,7 @@ def book(tmp_path, monkeypatch):
     def run(path, label):
         ran.append(path.stem)
         if path.stem in raising:
-            raise runs.CellFailed(f'{path.stem} raised')
+            raise execution.CellFailed(f'{path.stem} raised')
         return notebook(THIS)
 
     paths, ran, raising = [tmp_path / 'one.ipynb', tmp_path / 'two.ipynb'], [], set()
@@ -130,7 +131,7 @@ def test_an_interrupt_stores_nothing(planted, monkeypatch):
 
     def interrupted(*_, **how):
         raise KeyboardInterrupt
-    monkeypatch.setattr(runs.NotebookClient, 'execute', interrupted)
+    monkeypatch.setattr(execution.NotebookClient, 'execute', interrupted)
     with pytest.raises(KeyboardInterrupt):
         refresh.refresh([path])
     assert path.read_text() == before and [p.name for p in path.parent.iterdir()] == ['one.ipynb']

@@ -5,7 +5,9 @@ measurement, :func:`count` takes a number that no clock gave, and :func:`verify`
 not. The module ``timing`` has clocks, ratios and intervals, ``agreement`` asks whether variants compute the
 same, ``kernels`` times single operations of the hardware, ``numbers`` writes numbers, ``quoting`` puts them
 into a text, ``conditions`` says what a result needs of a machine, ``machine`` what this one is,
-``predictions`` has guesses made before, and ``traces`` what ran when.
+``predictions`` has guesses made before, and ``traces`` what ran when. ``ledgers`` keeps the results of
+machines in files, ``judgement`` says what a new run means beside them, ``pytest_plugin`` tells pytest, and
+``execution`` runs a notebook.
 """
 
 from tested_results.claims import Claim, compare, count, estimate, in_turn, verify

@@ -9,7 +9,7 @@ from pathlib import Path
 from tested_results import claims as claiming
 from tested_results import conditions
 from tested_results.claims import Claim
-from tested_results.ledgers import Ledger, alike, kind
+from tested_results.ledgers import Ledger, kind, same_but_for_processor
 
 EXPECTED = 'expected.csv'      # failures that are known, beside the ledgers: id, kind of machine, reason
 DECIDED = 0.9          # of the timed results that a machine can test, so many must be decided
@@ -57,7 +57,7 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
     """
     said, here = Judgement(), kind(m)
     same = [led for led in stored if led.kind == here]
-    like = [led for led in stored if alike(led.machine, m)]
+    like = [led for led in stored if same_but_for_processor(led.machine, m)]
     lines = {row['id']: row['reason'] for row in known if row['machine'] in ('*', here)}
     familiar = any(not led.part for led in same) or any(row['machine'] == here for row in known)
 
@@ -68,9 +68,11 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
     if len(said.findings) > FINDINGS * able:
         said.red.append(f'{len(said.findings)} of {able} timed results fail on this kind of machine, '
                         f'and one in {1 / FINDINGS:.0f} may')
-    said.notes += [f'another bound than the ledger\'s: {c.id}' for led in same for c in found
-                   if c.id in led.claims
-                   and (c.above, c.below) != (led.claims[c.id]['above'], led.claims[c.id]['below'])]
+    for led in same:
+        for c in found:
+            theirs = led.result(c.id)
+            if theirs and (c.above, c.below) != (theirs.above, theirs.below):
+                said.notes.append(f'another bound than the ledger\'s: {c.id}')
     return said
 
 
@@ -85,23 +87,43 @@ def _the_same_everywhere(said: Judgement, found: list[Claim], reference: dict[st
         if c.timed or not c.decided and c.bounded:
             continue
         if c.verdict == 'fails':        # also where it is stored so: it must not stay green
-            said.red.append(f'{c.id}: fails, and no clock made it{f" ({c.reading})" * bool(c.reading)}')
-        elif old and old.value is not None and c.value != old.value and _whole(c, old):
+            about = f'{c.id}: fails, and no clock made it'
+            if c.reading:
+                about += f' ({c.reading})'
+            said.red.append(about)
+        elif old is None:
+            continue
+        elif old.value is not None and c.value != old.value and _whole(c, old):
             said.red.append(f'{c.id}: {c.reading}, and stored is {old.reading}')
-        elif old and (ends := _stored_range(c, old, stored)):
-            off = max(ends[0] / c.value, c.value / ends[1])        # a factor, above 1 outside of the range
-            about = f'{c.id}: {c.reading}, and stored is {" to ".join(f"{x:.4g}" for x in sorted({*ends}))}'
-            if off > FAR:
-                (said.red if familiar else said.findings).append(about)
-            elif off > NEAR:
-                said.notes.append(about)
+        else:
+            _near_the_stored_ones(said, c, old, stored, familiar)
+
+
+def _near_the_stored_ones(said: Judgement, c: Claim, old: Claim, stored: list[Ledger],
+                          familiar: bool) -> None:
+    """Rule 1, of a count that is not whole: it is near what is stored."""
+    ends = _stored_range(c, old, stored)
+    if ends is None:
+        return
+    low, high = ends
+    off = max(low / c.value, c.value / high)        # a factor, above 1 outside of the range
+    between = f'{low:.4g}' if low == high else f'{low:.4g} to {high:.4g}'
+    about = f'{c.id}: {c.reading}, and stored is {between}'
+    if off > FAR and familiar:
+        said.red.append(about)
+    elif off > FAR:
+        said.findings.append(about)
+    elif off > NEAR:
+        said.notes.append(about)
 
 
 def _timed_failures(said: Judgement, found: list[Claim], lines: dict[str, str], familiar: bool,
                     twice: dict[str, list[str]]) -> None:
     """Rule 2: a timed result may fail where a line expects it; else it is tried again, once."""
     timed = [c for c in found if c.timed and c.bounded]
-    for c in (c for c in timed if c.verdict == 'fails' and c.id not in lines):
+    for c in timed:
+        if c.verdict != 'fails' or c.id in lines:
+            continue
         about = f'{c.id}: {c.reading}; tested: {c.bound}'
         if not familiar:
             said.findings.append(about)
@@ -111,8 +133,8 @@ def _timed_failures(said: Judgement, found: list[Claim], lines: dict[str, str], 
         elif 'fails' in twice[c.id]:
             said.red.append(f'fails twice, in two fresh kernels: {about}')
         else:
-            said.notes.append(f'failed once and then {twice[c.id][0] if twice[c.id] else "was gone"}: '
-                              f'{about}')
+            outcome = twice[c.id][0] if twice[c.id] else 'was gone'
+            said.notes.append(f'failed once and then {outcome}: {about}')
     said.notes += [f'failed as expected: {c.id}: {c.reading}; tested: {c.bound} ({lines[c.id]})'
                    for c in timed if c.verdict == 'fails' and c.id in lines]
     said.notes += [f'expected to fail, and holds: {c.id}: {c.reading}' for c in timed
@@ -123,12 +145,14 @@ def _still_tested(said: Judgement, found: list[Claim], same: list[Ledger], like:
                   reference: dict[str, Claim]) -> None:
     """Rule 3: what this kind of machine can test is not lost for good."""
     out = {'holds', 'fails', claiming.MEASURED}
-    for c in (c for c in found if c.verdict not in out and not c.transient):
+    for c in found:
+        if c.verdict in out or c.transient:
+            continue
         condition = conditions.known.get(c.lacked)
-        before = [led for led in (like if condition is None or condition.system else same)
-                  if (old := led.claims.get(c.id)) and out & set(old['verdicts'])]
+        comparable = like if condition is None or condition.system else same
+        records = [led.records[c.id] for led in comparable if c.id in led.records]
         named = reference.get(c.id)
-        if before:
+        if any(out & set(record.verdicts) for record in records):
             said.red.append(f'{c.id}: has lost its result for want of {c.lacked}: {c.reason}')
         elif named and named.verdict in out and c.lacked not in named.needs:
             said.red.append(f'{c.id}: needs {c.lacked!r} now, which the stored run did not ask for')
@@ -160,7 +184,8 @@ def _stored_range(c: Claim, old: Claim, stored: list[Ledger]) -> tuple[float, fl
     unit is an error of rounding, and its bound says how large it may be."""
     if c.kind != 'count' or not c.unit or c.value is None:
         return None
-    theirs = [led.claims[c.id] for led in stored if c.id in led.claims]
-    known = [x for x in (old.value, *(t['value'] for t in theirs if t['unit'] == c.unit)) if x is not None]
+    theirs = [led.records[c.id].result for led in stored if c.id in led.records]
+    values = [old.value, *(other.value for other in theirs if other.unit == c.unit)]
+    known = [x for x in values if x is not None]
     comparable = known and min(known) > 0 and math.isfinite(max(known)) and c.value > 0
     return (min(known), max(known)) if comparable else None

@@ -46,6 +46,7 @@ def _exactly(properties: dict, optional: dict | None = None) -> dict:
 SCHEMA = _exactly({'version': {'const': VERSION}, 'machine': _exactly(MACHINE, VERSIONS),
                    'claims': {'type': 'object', 'additionalProperties': _exactly(CLAIM)}},
                   {'part': {'type': 'string', 'minLength': 1}})
+FIELDS = [name for name in CLAIM if name not in ('runs', 'verdicts')]      # of a result
 KEPT = ('verdict', 'value', 'low', 'high')       # of each result of a repetition
 # Two-sided 95% quantiles of Student's t with 1, 2, … degrees of freedom.
 STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
@@ -56,15 +57,52 @@ class Refused(ValueError):
 
 
 @dataclass(frozen=True)
+class Record:
+    """A result as a ledger has it.
+
+    Attributes:
+        result: of the run that is shown.
+        runs: the medians of all runs, that one first; a run without an interval is not among them.
+        verdicts: of all runs, in the same order.
+    """
+
+    result: Claim
+    runs: list[float]
+    verdicts: list[str]
+
+    @classmethod
+    def of_runs(cls, result: Claim, further: Iterable[dict] = ()) -> 'Record':
+        """A record of the run that is shown and of further ones; of these, what :data:`KEPT` names."""
+        every_run = [result.data(), *further]
+        return cls(result, runs=[run['value'] for run in every_run if run['low'] is not None],
+                   verdicts=[run['verdict'] for run in every_run])
+
+    @classmethod
+    def of(cls, id: str, data: dict, machine: dict) -> 'Record':
+        """The record that :meth:`data` was made of, on that machine."""
+        fields = {name: data[name] for name in FIELDS}
+        fields['needs'] = tuple(data['needs'])
+        result = Claim(id, **fields, where=machine, machine=kind(machine))
+        return cls(result, data['runs'], data['verdicts'])
+
+    def data(self) -> dict:
+        """The record for JSON, as :data:`CLAIM` has it."""
+        result = self.result.data()
+        fields = {name: result[name] for name in FIELDS}
+        fields['needs'] = list(fields['needs'])
+        return {**fields, 'runs': self.runs, 'verdicts': self.verdicts}
+
+
+@dataclass(frozen=True)
 class Ledger:
-    """One machine's results: ``claims`` by id, each a dictionary as :data:`CLAIM` has it.
+    """One machine's results: a record of each, by id.
 
     ``part`` says what was run where it was not the whole book.
     """
 
     name: str
     machine: dict
-    claims: dict[str, dict]
+    records: dict[str, Record]
     part: str = ''
 
     @property
@@ -75,15 +113,19 @@ class Ledger:
     @cached_property
     def typical(self) -> float:
         """The typical standard deviation of the logarithms of a result's medians between runs."""
-        found = [math.sqrt(_variance([math.log(x) for x in c['runs']])) for c in self.claims.values()
-                 if len(c['runs']) > 1 and min(c['runs']) > 0]
-        return median(found) if found else math.log(timing.MARGIN)
+        deviations = []
+        for record in self.records.values():
+            if len(record.runs) > 1 and min(record.runs) > 0:
+                logarithms = [math.log(x) for x in record.runs]
+                deviations.append(math.sqrt(_variance(logarithms)))
+        if not deviations:
+            return math.log(timing.MARGIN)
+        return median(deviations)
 
-    def claim(self, id: str) -> Claim | None:
-        """This machine's result of that id, as an object."""
-        c = self.claims.get(id)
-        return c and Claim(id, **{k: v for k, v in c.items() if k not in ('runs', 'verdicts', 'needs')},
-                           needs=tuple(c['needs']), where=self.machine, machine=self.kind)
+    def result(self, id: str) -> Claim | None:
+        """This machine's result of that id, of the run that is shown."""
+        record = self.records.get(id)
+        return record.result if record else None
 
 
 def kind(m: dict) -> str:
@@ -91,7 +133,7 @@ def kind(m: dict) -> str:
     return ', '.join([m['processor'], f'{m["cores"]} cores', *(m['gpus'] or ['no GPU']), m['system']])
 
 
-def alike(a: dict, b: dict) -> bool:
+def same_but_for_processor(a: dict, b: dict) -> bool:
     """Whether two machines differ in the processor at most."""
     return all(a[k] == b[k] for k in ('cores', 'gpus', 'system'))
 
@@ -118,39 +160,54 @@ def load(path: Path, ids: Iterable[str] | None = None) -> Ledger:
         raise refuse(f'it is not JSON, or was not written to its end ({e})') from None
     if error := best_match(Draft202012Validator(SCHEMA).iter_errors(data)):
         raise refuse(f'at {error.json_path.removeprefix("$.")}: {error.message}')
-    for i, c in data['claims'].items():
-        if c['verdicts'][:1] != [c['verdict']]:
-            raise refuse(f'the verdicts of {i} do not begin with {c["verdict"]!r}')
-        if not all(map(math.isfinite, c['runs'])):
-            raise refuse(f'the runs of {i} are not finite')
+    for id, about in data['claims'].items():
+        if about['verdicts'][:1] != [about['verdict']]:
+            raise refuse(f'the verdicts of {id} do not begin with {about["verdict"]!r}')
+        if not all(map(math.isfinite, about['runs'])):
+            raise refuse(f'the runs of {id} are not finite')
     if ids is not None and (unknown := set(data['claims']) - set(ids)):
         raise refuse(f'it has results that nothing makes: {", ".join(sorted(unknown)[:5])}')
-    return Ledger(path.stem, data['machine'], data['claims'], data.get('part', ''))
+    records = {id: Record.of(id, about, data['machine']) for id, about in data['claims'].items()}
+    return Ledger(path.stem, data['machine'], records, data.get('part', ''))
 
 
-def completed(found: dict[str, Claim], machines: Iterable[Ledger]) -> dict[str, Claim]:
+def load_all(folder: Path) -> list[Ledger]:
+    """The ledgers in a folder, in the order of their names; none where there is no such folder.
+
+    Raises:
+        Refused: one of the files is none.
+    """
+    return [load(path) for path in sorted(folder.glob('*.json'))]
+
+
+def with_results_of_other_machines(found: dict[str, Claim], machines: Iterable[Ledger]) -> dict[str, Claim]:
     """These results; in the place of one that its machine could not test, that of a machine that could."""
-    def of_another(c: Claim) -> Claim:
-        theirs = (led.claim(c.id) for led in machines if c.value is None and not c.decided)
-        return next((o for o in theirs if o and o.value is not None), c)
-    machines = list(machines)
-    return {id: of_another(c) for id, c in found.items()}
+    ledgers = list(machines)
+    full = {}
+    for id, c in found.items():
+        full[id] = c
+        if c.value is not None or c.decided:
+            continue
+        for ledger in ledgers:
+            theirs = ledger.result(id)
+            if theirs and theirs.value is not None:
+                full[id] = theirs
+                break
+    return full
 
 
 def claims_of(nb: Any) -> list[Claim]:
     """The results in the outputs of a notebook."""
-    return [Claim.of(json.loads(json.dumps(out.metadata[claiming.METADATA_KEY]))) for cell in nb.cells
-            if cell.cell_type == 'code' for out in cell.outputs
-            if claiming.METADATA_KEY in out.get('metadata', {})]
-
-
-def entry(claim: Claim, further: Iterable[dict] = ()) -> dict:
-    """A result as a ledger holds it, from the run that is shown and from further ones."""
-    data = json.loads(json.dumps(claim.data()))
-    runs = [{k: data[k] for k in KEPT}, *further]
-    short = {k: data[k] for k in CLAIM if k not in ('runs', 'verdicts')}
-    return {**short, 'runs': [c['value'] for c in runs if c['low'] is not None],
-            'verdicts': [c['verdict'] for c in runs]}
+    found = []
+    for cell in nb.cells:
+        if cell.cell_type != 'code':
+            continue
+        for out in cell.outputs:
+            data = out.get('metadata', {}).get(claiming.METADATA_KEY)
+            if data is not None:
+                plain = json.loads(json.dumps(data))        # dictionaries in the place of nbformat's nodes
+                found.append(Claim.of(plain))
+    return found
 
 
 def text(found: dict[str, Claim], further: dict[str, list[dict]]) -> str:
@@ -162,8 +219,8 @@ def text(found: dict[str, Claim], further: dict[str, list[dict]]) -> str:
     """
     here = machine.machine()
     about = {name: here[name] for name in (*MACHINE, *VERSIONS)}
-    entries = {id: entry(claim, further.get(id, [])) for id, claim in found.items()}
-    data = {'version': VERSION, 'machine': about, 'claims': entries}
+    records = {id: Record.of_runs(claim, further.get(id, [])).data() for id, claim in found.items()}
+    data = {'version': VERSION, 'machine': about, 'claims': records}
     return json.dumps(data, indent=1, ensure_ascii=False) + '\n'
 
 
@@ -190,29 +247,35 @@ def _variance(x: list[float]) -> float:
     return sum((v - mean) ** 2 for v in x) / (len(x) - 1)
 
 
-def published(claim: dict, typical: float) -> tuple[float, float] | None:
+def interval_between_runs(record: Record, typical: float) -> tuple[float, float] | None:
     """The interval to show beside a figure: within a run, and between runs. None without one.
 
     It is cut off where a value is impossible: a share above one, a factor up or down below one.
     """
-    if claim['low'] is None:
+    result = record.result
+    if result.low is None or result.high is None:
         return None
-    low, high, runs = claim['low'], claim['high'], [x for x in claim['runs'] if x > 0]
+    low, high = result.low, result.high
+    runs = [x for x in record.runs if x > 0]
     if runs and low > 0:
-        centre, factor = math.exp(fmean(map(math.log, runs))), spread(runs, typical)
-        low, high = min(low, centre / factor), max(high, centre * factor)
-    least, most = claim['least'], claim['most']
-    return low if least is None else max(least, low), high if most is None else min(most, high)
+        centre = math.exp(fmean(math.log(x) for x in runs))
+        factor = spread(runs, typical)
+        low = min(low, centre / factor)
+        high = max(high, centre * factor)
+    return result.clipped(low), result.clipped(high)
 
 
-def covered(claims: Iterable[Claim], ledger: Ledger) -> tuple[int, int, int]:
+def count_inside_intervals(claims: Iterable[Claim], ledger: Ledger) -> tuple[int, int, int]:
     """Of a new run's medians: how many lie in the intervals within a run, in the published ones; all."""
     within, between, n = 0, 0, 0
     for c in claims:
-        old = ledger.claims.get(c.id)
-        if old and c.timed and c.value is not None and old['low'] is not None:
-            low, high = published(old, ledger.typical)
-            within += old['low'] <= c.value <= old['high']
-            between += low <= c.value <= high
-            n += 1
+        record = ledger.records.get(c.id)
+        if record is None or not c.timed or c.value is None:
+            continue
+        ends = interval_between_runs(record, ledger.typical)
+        if ends is None:
+            continue
+        within += record.result.low <= c.value <= record.result.high
+        between += ends[0] <= c.value <= ends[1]
+        n += 1
     return within, between, n
