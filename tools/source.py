@@ -1,7 +1,6 @@
 """The book as it is stored: its folder, its pages in reading order, and files read and written whole."""
 
 import ast
-import os
 import platform
 import re
 import sys
@@ -12,6 +11,7 @@ import nbformat
 import yaml
 
 from tested_results import machine
+from tested_results.files import put_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 FRAMEWORKS = {'mxnet': 'MXNet', 'pytorch': 'PyTorch'}
@@ -84,17 +84,6 @@ def _read(path: Path, changed: int) -> nbformat.NotebookNode:
 def read(path: Path) -> nbformat.NotebookNode:
     """A notebook as it is stored, parsed once: to read, and not to change."""
     return _read(path, path.stat().st_mtime_ns)
-
-
-def put_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix('.part')
-    try:
-        part.write_text(text)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write(path: Path, nb: nbformat.NotebookNode) -> None:

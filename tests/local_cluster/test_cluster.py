@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster import cluster, files, system, workers
+from local_cluster import cluster, files, workers
 from local_cluster.ranks import Ranks
 from tested_results import machine
 from tests.living import alive, gone
@@ -509,24 +509,6 @@ with neighbours(1) as (p,), ranks.Ranks(2, network=net) as group:
 @pytest.mark.skipif(not hasattr(os, 'fork'), reason='this system does not fork')
 def test_a_fork_of_the_starter_that_ends_takes_nothing_with_it():
     assert machine.run_child(EXITS, timeout=300) == '[1, 1] None True\n'
-
-
-def test_cores_are_those_that_the_quota_is_good_for(tmp_path, monkeypatch):
-    assert system.cores() == machine.cores()
-    monkeypatch.setattr(machine, 'cores', lambda: 77)
-    assert system.cores() == 77
-    monkeypatch.setitem(sys.modules, 'tested_results', None)        # as if it were not installed
-    assert 1 <= system.cores() <= os.cpu_count()
-    assert system._quota(tmp_path) == float('inf')
-    (tmp_path / 'cpu').mkdir()
-    (tmp_path / 'cpu' / 'cpu.cfs_quota_us').write_text('150000\n')
-    (tmp_path / 'cpu' / 'cpu.cfs_period_us').write_text('100000\n')
-    assert system._quota(tmp_path) == 1.5
-    (tmp_path / 'cpu.max').write_text('50000 100000\n')
-    assert system._quota(tmp_path) == 0.5
-    (tmp_path / 'cpu' / 'cpu.cfs_quota_us').write_text('-1\n')
-    (tmp_path / 'cpu.max').write_text('max 100000\n')
-    assert system._quota(tmp_path) == float('inf')
 
 
 def test_without_fork_there_are_no_groups(worker, monkeypatch):

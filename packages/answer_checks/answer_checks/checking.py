@@ -17,7 +17,6 @@ import os
 import reprlib
 import sys
 import sysconfig
-import threading
 import traceback
 import types
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from typing import Any
 
 from answer_checks import definitions, sandbox
 from answer_checks.definitions import ROOT, Exercise
+from tested_results import files
 
 PLAIN = bool, int, float, complex, str, bytes, type(None)
 NOTHING = {'RESUME', 'NOP', 'LOAD_CONST', 'RETURN_VALUE', 'RETURN_CONST'}     # what a body of dots does
@@ -194,7 +194,9 @@ def _note(label: str, one: Exercise, said: list[str]) -> str:
     if len(said) == 1:
         return said[0]
     path = file()
-    with _alone(path.parent):
+    with contextlib.suppress(OSError):      # saving says why it could not be made
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with files.alone(path.parent):
         kept = progress()
         mine = kept.setdefault(label, {})
         if said:
@@ -208,29 +210,10 @@ def _note(label: str, one: Exercise, said: list[str]) -> str:
             sentence = '\n- '.join(['Compare your text with these points:', *one.points]) + '\n'
             sentence = (f'{sentence}Noted. ' if one.points else 'Right. ') + summary(kept)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_name(f'{path.name}.{os.getpid()}-{threading.get_ident()}.part')
-            part.write_text(json.dumps(kept, indent=1))
-            os.replace(part, path)
+            files.put_whole(path, json.dumps(kept, indent=1))
         except OSError as e:
             sentence += f' (The progress could not be saved in {path}: {e.strerror}.)'
     return sentence
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Be the only one on this system that reads and writes the progress in a folder."""
-    number = None
-    try:
-        with contextlib.suppress(OSError, ImportError):     # a system or a disk without locks goes on without
-            import fcntl
-            folder.mkdir(parents=True, exist_ok=True)
-            number = os.open(folder, os.O_RDONLY)
-            fcntl.flock(number, fcntl.LOCK_EX)
-        yield
-    finally:
-        if number is not None:
-            os.close(number)
 
 
 def file() -> Path:

@@ -11,7 +11,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from local_cluster import cluster, links, system
+from local_cluster import cluster, links
 
 if TYPE_CHECKING:
     import torch
@@ -98,8 +98,10 @@ def ranks(k: int, patience: float = 10.0, port: int | None = None,
     if interface:
         variables = {'GLOO_SOCKET_IFNAME': interface, **variables}
     group = Ranks(k, prepare, port, network, **variables)
-    group.run(join, patience, threads or max(1, system.cores() // k), bool(network), 1 if single_gpu else 2,
-              timeout=patience + 50)
+    if not threads:
+        from tested_results import machine  # here, because ranks import this module and do not need it
+        threads = max(1, machine.cores() // k)
+    group.run(join, patience, threads, bool(network), 1 if single_gpu else 2, timeout=patience + 50)
     return group
 
 

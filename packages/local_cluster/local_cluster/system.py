@@ -1,14 +1,9 @@
-"""What each process of a group needs of the system. Imports nothing but Python's library.
+"""What each process of a group needs of the system. Imports nothing but Python's library."""
 
-Of how many cores there are, ``tested_results`` knows more, where it is installed.
-"""
-
-import contextlib
 import os
 import select
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 
@@ -34,23 +29,3 @@ def readable(seconds: float, *files: int) -> list[int]:
     for file in files:
         poll.register(file, select.POLLIN)
     return [file for file, _ in poll.poll(1000 * seconds)]
-
-
-def cores() -> int:
-    """How many logical cores this process can keep busy: those that it may run on, or fewer by its quota."""
-    with contextlib.suppress(ImportError):
-        from tested_results import machine
-        return machine.cores()
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
-    return max(1, int(min(allowed, _quota(Path('/sys/fs/cgroup')))))
-
-
-def _quota(root: Path) -> float:
-    """Cores' worth of time that a container grants, by the file of its control group, of version 2 or 1."""
-    for file in (root / 'cpu.max', root / 'cpu' / 'cpu.cfs_quota_us'):
-        with contextlib.suppress(OSError, ValueError):
-            granted, *period = file.read_text().split()
-            period = period or (file.with_name('cpu.cfs_period_us').read_text(),)
-            if granted not in ('max', '-1'):
-                return int(granted) / int(period[0])
-    return float('inf')

@@ -6,7 +6,6 @@ prints how well the reader guesses, after reading guesses from a file or erasing
 They stay in one file on this machine.
 """
 
-import contextlib
 import html
 import json
 import math
@@ -14,13 +13,12 @@ import os
 import re
 import statistics
 import sys
-import threading
-from collections.abc import Iterator
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from tested_results import numbers
+from tested_results.files import alone, put_whole
 
 METADATA_KEY = 'd2l_predict'     # where an output says that it asks for a guess
 ASK = 'Put a number, or a pair (low, high), in place of the dots, and run this cell.'
@@ -83,27 +81,9 @@ def load(path: Path) -> tuple[dict[str, dict], str]:
     return guesses, f'{path.name} was broken and is {other.name} now; {len(guesses)} guesses stay. '
 
 
-@contextlib.contextmanager
-def _alone(path: Path | None) -> Iterator[None]:
-    """Be the only one on this system that reads and writes a file of guesses."""
-    number = None
-    try:
-        with contextlib.suppress(OSError, ImportError):     # a system or a disk without locks goes on without
-            import fcntl
-            if path:
-                number = os.open(path.parent, os.O_RDONLY)
-                fcntl.flock(number, fcntl.LOCK_EX)
-        yield
-    finally:
-        if number is not None:
-            os.close(number)
-
-
 def save(path: Path, guesses: dict[str, dict]) -> None:
     """Write all guesses, whole or not at all."""
-    part = path.with_name(f'{path.name}.{os.getpid()}-{threading.get_ident()}.part')
-    part.write_text(json.dumps({'guesses': guesses}, indent=1) + '\n')
-    os.replace(part, path)
+    put_whole(path, json.dumps({'guesses': guesses}, indent=1) + '\n')
 
 
 def _parsed(guess: Any) -> dict:
@@ -151,8 +131,9 @@ def predict(id: str, question: str, guess: Any = ...) -> None:
         guess: dots for none; a positive number; or a pair (low, high) that holds the figure, you are 80%
             sure. Anything else is declined in words: a run of all cells never stops here.
     """
+    path = file()
     try:
-        with _alone(file()):
+        with alone(path and path.parent):
             said = _ask(str(id), guess)
     except (OSError, ValueError) as e:
         said = f'{str(e).rstrip(".")}. Nothing was kept.'
@@ -184,8 +165,9 @@ def _ask(id: str, guess: Any) -> str:
 
 def answer(id: str, value: float | None) -> str:
     """What to say beside a claim's result of the guess made before, which it scores; '' without one."""
+    path = file()
     try:
-        with _alone(path := file()):
+        with alone(path and path.parent):
             guesses = load(path)[0] if path else {}
             if not (e := guesses.get(id)) or value is None or not _number(value):
                 return f'you guessed {_show(e)}; here is no figure to compare it with' if e else ''
@@ -219,7 +201,7 @@ def main(what: str = '', *names: str) -> str:
     path = file() or Path('guesses.json')
     if what not in ('', 'read', 'erase') or what == 'read' and len(names) != 1 or not what and names:
         return str(__doc__)
-    with _alone(path):
+    with alone(path.parent):
         return _changed(path, what, *names)
 
 

@@ -29,6 +29,7 @@ import pytest
 from tested_results import judgement, ledgers, machine
 from tested_results.claims import METADATA_KEY, Claim
 from tested_results.execution import CellFailed, execute
+from tested_results.files import put_whole
 from tested_results.judgement import Judgement
 from tested_results.ledgers import Ledger
 
@@ -87,17 +88,6 @@ def _settings() -> Iterator[None]:
 def _is_cell(item: pytest.Item) -> bool:
     """Whether it is a cell of a notebook, and no test of another kind."""
     return hasattr(item, 'cell_num')
-
-
-def _put_whole(file: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix('.part')
-    try:
-        part.write_text(text)
-        os.replace(part, file)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 class Results:
@@ -180,7 +170,7 @@ class Results:
             config.workeroutput['tested_results'] = self._as_json()
             return
         if config.option.results_to:
-            _put_whole(config.option.results_to, self._as_json())
+            put_whole(config.option.results_to, self._as_json())
             return
         if not self.cells:
             return
