@@ -438,6 +438,18 @@ def test_a_variant_that_raises_later():
     assert gc.isenabled()
 
 
+@pytest.mark.parametrize('broken', ['a watch', 'the calibration'])
+def test_an_error_of_the_instrument_is_not_told_as_a_variant_s(monkeypatch, broken):
+    def fails(*_):
+        raise OSError('no such counter')
+    how = {'watch': fails} if broken == 'a watch' else {}
+    if broken == 'the calibration':
+        monkeypatch.setattr(timing, '_counts', fails)
+    with pytest.raises(OSError, match='no such counter') as error:
+        timing.ratio(int, int, budget=1, **how)
+    assert 'No variant raised this' in error.value.__notes__[0]
+
+
 @pytest.mark.parametrize(('times', 'sample', 'calls'), [
     ([1e-4, 1e-4], 0.001, [10, 10]), ([1e-4, 1e-3], 0.001, [10, 1]),
     ([4e-3, 1e-3], 0.001, [1, 4]),         # the shorter one is repeated for as long

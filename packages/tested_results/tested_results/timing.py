@@ -32,6 +32,7 @@ import math
 import os
 import random
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -222,6 +223,11 @@ def seconds_per_call(f: Callable[[], Any], calls: int, sync: Callable[[], Any] |
         if (spent := now() - start) > 0:
             return spent / calls
     return 1e-9 / calls             # less than the clock can tell
+
+
+def _raised_in_a_sample(e: Exception) -> bool:
+    """Whether an error came out of a loop of calls, and not out of what is around it."""
+    return any(frame.f_code is seconds_per_call.__code__ for frame, _ in traceback.walk_tb(e.__traceback__))
 
 
 def one_round(variants: list[Callable[[], Any]], calls: list[int], sync: Callable[[], Any] | None,
@@ -511,6 +517,10 @@ def _in_turn(variants: dict[str, Callable[[], Any]],
         calls = _calibrate(functions, sync, now, length)
         windows, figure = until_decided(lambda: one_round(functions, calls, sync, now))
     except Exception as e:      # around all samples: around each call it would take time of its own
+        if not _raised_in_a_sample(e):
+            e.add_note('No variant raised this: it is an error of the instrument that times them, or of what '
+                       'watches the conditions.')
+            raise
         *names, last = map(repr, variants)
         raise VariantError(f'one of the variants {", ".join(names)} and {last}, or what waits for them, '
                            f'raised {type(e).__name__} in a later call than the first: {e}. Variants are '
