@@ -7,6 +7,7 @@ only if its code, the helpers, the settings or the machine changed.
 """
 
 import argparse
+import itertools
 import re
 import shutil
 import sys
@@ -93,7 +94,8 @@ def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> tup
         if [topic(p) for p in todo[i:i + 2]] != [topic(path)] * 2:       # the last of its topic
             summary = pages.make(shown, old, sphinx_source, html)
             print(f'{html / topic_index(path)}  {became(path, todo, failures)}', flush=True)
-    lines = without(c for p in paths if p not in old for c in ledgers.claims_of(shown[p]))
+    new = [path for path in paths if path not in old]
+    lines = without(itertools.chain.from_iterable(ledgers.claims_of(shown[path]) for path in new))
     if failures:
         print('\n'.join(lines))
         sys.exit('\n\n'.join(failures.values()) + '\n\nThe pages of these notebooks show stored '

@@ -92,16 +92,31 @@ def lines(c: Claim, stored: bool, machines: list[Ledger], number: str = '') -> l
         number: the machine whose number stands in the text, where this one has none.
     """
     others = elsewhere(c, machines)
-    sign = f'{MARKS[c.verdict]} ' if c.bounded else ''
     tried = c.value is not None or c.decided
-    said = [c.readout, f'{sign}{c.tested}' if c.tested else 'not tested against a bound',
-            f'times: {c.times}' if c.times else '', between(c, machines), c.evidence,
-            f'conditions: {", ".join(c.needs)}' if c.needs else '', outcome(c, others),
-            f'{"a stored run on" if stored else "measured here, on" if tried else "not tested here, on"} '
-            f'{c.machine}', f'the number in the text is that of a stored run on {number}' if number else '',
-            *(f'{o.machine}: {o.reading}' for o in others if not tried and o.value is not None),
-            *hints(c, others)]
-    return [s for s in said if s]
+    said = [c.readout]
+    if c.bounded:
+        said.append(f'{MARKS[c.verdict]} {c.tested}')
+    else:
+        said.append('not tested against a bound')
+    if c.times:
+        said.append(f'times: {c.times}')
+    said += [between(c, machines), c.evidence]
+    if c.needs:
+        said.append(f'conditions: {", ".join(c.needs)}')
+    said.append(outcome(c, others))
+    if stored:
+        where = 'a stored run on'
+    elif tried:
+        where = 'measured here, on'
+    else:
+        where = 'not tested here, on'
+    said.append(f'{where} {c.machine}')
+    if number:
+        said.append(f'the number in the text is that of a stored run on {number}')
+    if not tried:
+        said += [f'{o.machine}: {o.reading}' for o in others if o.value is not None]
+    said += hints(c, others)
+    return [line for line in said if line]
 
 
 def mark(c: Claim) -> str:

@@ -51,7 +51,10 @@ def quotable(paths: Iterable[Path]) -> dict[str, Claim]:
 
 def book_ids() -> list[str]:
     """The ids of all results of the book, in reading order."""
-    return [c.id for p in source.pages() for c in quotations.calls(p)]
+    ids = []
+    for path in source.pages():
+        ids += [call.id for call in quotations.calls(path)]
+    return ids
 
 
 def write(found: dict[str, Claim], further: dict[str, list[dict]]) -> Path:

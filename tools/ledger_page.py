@@ -83,7 +83,10 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
     Args:
         entries: of the pages; those that were measured here and fail stand first.
     """
-    pages = {c.id: page_name(c.page) for p in source.pages() for c in quotations.calls(p)}
+    pages = {}
+    for path in source.pages():
+        for call in quotations.calls(path):
+            pages[call.id] = page_name(call.page)
     here = results(entries)
     rows = []
     for e in entries:

@@ -39,7 +39,10 @@ class Mutant:
 
 def planted() -> list[Mutant]:
     """The faults written by hand, in the order of their files."""
-    return [Mutant(**m) for p in sorted(PLANTED.glob('*.json')) for m in json.loads(p.read_text())]
+    found = []
+    for path in sorted(PLANTED.glob('*.json')):
+        found += [Mutant(**fields) for fields in json.loads(path.read_text())]
+    return found
 
 
 def with_fault(m: Mutant) -> nbformat.NotebookNode:
@@ -103,7 +106,7 @@ def report(found: list[tuple[str, str, str, str]]) -> None:
               + f' | {errors} | {sum(v == "holds" for v in mine)} |')
     for kind, id, verdict, what in found:
         if verdict != 'fails':
-            print(f'{kind} {id}: {verdict}' + f' ({what})' * bool(what))
+            print(f'{kind} {id}: {verdict} ({what})' if what else f'{kind} {id}: {verdict}')
 
 
 def main() -> int:

@@ -346,7 +346,7 @@ def point_back(document: Document, book: Book) -> None:
 
 def split_off_questions(document: Document, book: Book) -> None:
     """Show the questions at the end of a cell without their calls."""
-    document.notebook.cells = [part for cell in document.notebook.cells for part in asking(cell)]
+    document.notebook.cells = list(itertools.chain.from_iterable(map(asking, document.notebook.cells)))
 
 
 def asking(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:

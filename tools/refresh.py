@@ -76,9 +76,8 @@ def other_machines(paths: list[Path], here: str) -> dict[str, list[Path]]:
     """Of these notebooks, those whose stored results come from another kind of machine, by that kind."""
     found: dict[str, list[Path]] = {}
     for path in paths:
-        outputs = (out for cell in read(path).cells for out in cell.get('outputs', []))
-        claims = (out.metadata[METADATA_KEY] for out in outputs if METADATA_KEY in out.get('metadata', {}))
-        for other in {ledgers.kind(claim['where']) for claim in claims} - {here}:
+        kinds = {ledgers.kind(c.where) for c in ledgers.claims_of(read(path))}
+        for other in kinds - {here}:
             found.setdefault(other, []).append(path)
     return found
 

@@ -30,9 +30,12 @@ def files_a_run_depends_on(path: Path) -> list[Path]:
     of the topic's own packages. Not among them are READMEs and settings of packages, what makes the figures
     of pages, and the checkers of exercises.
     """
-    modules = {f for folder in (source.ROOT / 'packages', path.parent) for f in folder.rglob('*.py')}
+    files: set[Path] = set()
+    for folder in source.ROOT / 'packages', path.parent:
+        files.update(folder.rglob('*.py'))
     with_data = [source.ROOT / 'd2l_local', *(p.parent for p in path.parent.glob('*/__init__.py'))]
-    files = modules | {f for folder in with_data for f in folder.rglob('*')}
+    for folder in with_data:
+        files.update(folder.rglob('*'))
     left_out = {'figures', 'live_figures', 'checkers.py', '__pycache__', '.ipynb_checkpoints'}
     return sorted(f for f in files if f.is_file() and not left_out & set(f.relative_to(source.ROOT).parts))
 

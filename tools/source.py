@@ -36,7 +36,10 @@ def notebooks() -> list[Path]:
 
 def pages() -> list[Path]:
     """The pages of the book in reading order, each a notebook or a Markdown file."""
-    return [p for page in toc() for p in (ROOT / f'{page}.ipynb', ROOT / f'{page}.md') if p.exists()]
+    files = []
+    for page in toc():
+        files += [ROOT / f'{page}.ipynb', ROOT / f'{page}.md']
+    return [path for path in files if path.exists()]
 
 
 def name(path: Path) -> str:

@@ -34,9 +34,21 @@ def beside() -> list[Path]:
 
     What needs a free core is then not tested in the solutions, and no other notebook of these has it.
     """
-    return [p for p in source.notebooks() if not source.missing(source.framework(p)) and (
-        'solutions' in p.stem or not any('cores' in need for c in ledgers.claims_of(source.read(p))
-                                         for need in c.needs))]
+    found = []
+    for path in source.notebooks():
+        if source.missing(source.framework(path)):
+            continue
+        if 'solutions' in path.stem or not needs_cores(path):
+            found.append(path)
+    return found
+
+
+def needs_cores(path: Path) -> bool:
+    """Whether a result of this notebook needs free cores."""
+    for c in ledgers.claims_of(source.read(path)):
+        if any('cores' in need for need in c.needs):
+            return True
+    return False
 
 
 def whole_book() -> int:

@@ -47,51 +47,89 @@ def check(exercise: str = '', answer: Any = ..., *, framework: str | None = None
     when it wants too much memory. What it changes in memory is not seen here; a file that it writes stays.
     """
     found = definitions.load()
-    if not any(label == exercise for label, _ in found):
-        near = difflib.get_close_matches(str(exercise), [label for label, _ in found], 1)
-        return print(f'No exercise {exercise!r} can be checked. Give the label, as in '
-                     f"check({(near or ['msr-ex-w-good'])[0]!r}, …).")
-    given = parts | ({} if answer is ... else {'answer': answer})
+    frameworks = [f for label, f in found if label == exercise]
+    if not frameworks:
+        print(_no_such_exercise(exercise, [label for label, _ in found]))
+        return
+    given = dict(parts)
+    if answer is not ...:
+        given['answer'] = answer
     ways = _ways(exercise, given, framework)
     if len(ways) != 1:
-        every = [f for label, f in found if label == exercise]
-        return print(f'{exercise} has a check for {" and one for ".join(NAMES[f] for f in every)}. Which one '
-                     f'is meant? Add {" or ".join(f"framework={f!r}" for f in every)}.')
+        checks = ' and one for '.join(NAMES[f] for f in frameworks)
+        options = ' or '.join(f'framework={f!r}' for f in frameworks)
+        print(f'{exercise} has a check for {checks}. Which one is meant? Add {options}.')
+        return
     one = found[exercise, ways[0]]
-    if odd := sorted(set(given) - set(one.asks)):
-        if odd == ['answer']:
-            return print(f'Give the parts by name: check({exercise!r}, '
-                         f'{", ".join(f"{name}=…" for name in one.asks)}).')
-        every = {f: found[exercise, f].asks for label, f in found if label == exercise}
-        return print(f'{", ".join(odd)}: not asked for. {exercise} asks for ' + ', or for '.join(
-            ', '.join(asks) + (f' with {NAMES[f]}' if f else '') for f, asks in every.items()) + '.')
-    if empty := [f'{n} ({a})' for n, a in one.asks.items() if _empty(given.get(n, ...))]:
-        return print(f'No answer yet. Give {"; ".join(empty)}.')
-    how, said, printed = 'returned', None, ''
-    if not all(map(_plain, given.values())):
-        try:        # before the fork, whose time and memory are the answer's
-            for name in FRAMEWORKS.get(ways[0]), *one.imports:
-                name and importlib.import_module(name)
-        except ImportError as e:
-            return print(f'This check needs what is not installed: {e}.')
-        if sandbox.FORKS:
-            how, said, printed = sandbox.call(
-                lambda: _verdict(one, given, True), one.seconds, one.memory,
-                lambda frame: _where(traceback.walk_stack(frame), one, given, -1))
-        else:
-            print('This system cannot end a call. If nothing comes back, interrupt the kernel.')
+    odd = sorted(set(given) - set(one.asks))
+    if odd:
+        print(_not_asked_for(exercise, odd, one, {f: found[exercise, f] for f in frameworks}))
+        return
+    empty = [f'{name} ({about})' for name, about in one.asks.items() if _empty(given.get(name, ...))]
+    if empty:
+        print(f'No answer yet. Give {"; ".join(empty)}.')
+        return
+    if all(map(_plain, given.values())):
+        print(_note(exercise, one, _verdict(one, given)))
+        return
+    modules = list(one.imports)
+    if ways[0] in FRAMEWORKS:
+        modules.insert(0, FRAMEWORKS[ways[0]])
+    try:        # before the fork, whose time and memory are the answer's
+        for name in modules:
+            importlib.import_module(name)
+    except ImportError as e:
+        print(f'This check needs what is not installed: {e}.')
+        return
+    if not sandbox.FORKS:
+        print('This system cannot end a call. If nothing comes back, interrupt the kernel.')
+        print(_note(exercise, one, _verdict(one, given)))
+        return
+    how, said, printed = sandbox.call(
+        lambda: _verdict(one, given, True), one.seconds, one.memory,
+        lambda frame: _where(traceback.walk_stack(frame), one, given, -1))
     if how == 'returned':
-        said = _verdict(one, given) if said is None else said
         print(_note(exercise, one, said))
     else:
-        at = f'{said and f" {said}"}'
-        print('Not yet: your code', {
-            'late': f'had not come back after {one.seconds:g} s, and was ended{at}.',
-            'waits': f'had not come back after {one.seconds:g} s, and was ended{at}. {THREADS}',
-            'memory': f'wanted more than {one.memory / 2 ** 30:.2g} GiB, and was ended.',
-            'died': f'ended its process ({said}).'}[how])
-    if (how, said) != ('returned', []) and (lines := printed.strip().splitlines()[-10:]):
+        print(f'Not yet: your code {_ended(how, said, one)}')
+    lines = printed.strip().splitlines()[-10:]
+    if lines and (how, said) != ('returned', []):
         print('The end of what it printed:', *lines, sep='\n    ')
+
+
+def _no_such_exercise(exercise: str, labels: list[str]) -> str:
+    """What to say of a label that no exercise has."""
+    near = difflib.get_close_matches(str(exercise), labels, 1) or ['msr-ex-w-good']
+    return f'No exercise {exercise!r} can be checked. Give the label, as in check({near[0]!r}, …).'
+
+
+def _not_asked_for(exercise: str, odd: list[str], one: Exercise, every: dict[str | None, Exercise]) -> str:
+    """What to say of parts that an exercise does not ask for.
+
+    Args:
+        every: the exercise for each framework.
+    """
+    if odd == ['answer']:
+        parts = ', '.join(f'{name}=…' for name in one.asks)
+        return f'Give the parts by name: check({exercise!r}, {parts}).'
+    asked = []
+    for framework, exercise_of_it in every.items():
+        names = ', '.join(exercise_of_it.asks)
+        asked.append(f'{names} with {NAMES[framework]}' if framework else names)
+    return f'{", ".join(odd)}: not asked for. {exercise} asks for {", or for ".join(asked)}.'
+
+
+def _ended(how: str, said: str, one: Exercise) -> str:
+    """How a call of a reader's code ended that did not return, after "your code"."""
+    at = f' {said}' if said else ''
+    late = f'had not come back after {one.seconds:g} s, and was ended{at}.'
+    if how == 'late':
+        return late
+    if how == 'waits':
+        return f'{late} {THREADS}'
+    if how == 'memory':
+        return f'wanted more than {one.memory / 2 ** 30:.2g} GiB, and was ended.'
+    return f'ended its process ({said}).'
 
 
 def _ways(label: str, given: dict[str, Any], framework: str | None) -> list[str | None]:
@@ -201,14 +239,20 @@ def _note(label: str, one: Exercise, said: list[str]) -> str:
         mine = kept.setdefault(label, {})
         if said:
             what, hint, second = said
-            sentence = f'Not yet. Missing: {what}{"" if what.endswith(("?", "!", ".")) else "."} {hint}'
-            sentence += f' {second}' if mine.get('missing') == what else ''
+            stop = '' if what.endswith(('?', '!', '.')) else '.'
+            sentence = f'Not yet. Missing: {what}{stop} {hint}'
+            if mine.get('missing') == what:
+                sentence += f' {second}'
             mine['missing'] = what
+        elif one.points:
+            mine.pop('missing', None)
+            mine['written'] = True
+            points = '\n- '.join(['Compare your text with these points:', *one.points])
+            sentence = f'{points}\nNoted. {summary(kept)}'
         else:
             mine.pop('missing', None)
-            mine['written' if one.points else 'solved'] = True
-            sentence = '\n- '.join(['Compare your text with these points:', *one.points]) + '\n'
-            sentence = (f'{sentence}Noted. ' if one.points else 'Right. ') + summary(kept)
+            mine['solved'] = True
+            sentence = f'Right. {summary(kept)}'
         try:
             files.put_whole(path, json.dumps(kept, indent=1))
         except OSError as e:
@@ -242,11 +286,17 @@ def progress() -> dict[str, dict]:
 def summary(kept: dict[str, dict], topic: str = '') -> str:
     """How many of the exercises that can be checked are solved, in all or in a topic, and texts written."""
     mine = {label: one for (label, _), one in definitions.load().items() if topic in ('', one.topic)}
-    solved, written = ([any(kept.get(label, {}).get(k) for k in keys) for label, one in mine.items()
-                        if bool(one.points) == text]
-                       for keys, text in ((['solved'], False), (['written', 'solved'], True)))
-    return f'{sum(solved)} of {len(solved)} solved' + (
-        f', {sum(written)} of {len(written)} texts written' if written else '') + '.'
+    solved, written = [], []
+    for label, one in mine.items():
+        done = kept.get(label, {})
+        if one.points:
+            written.append(bool(done.get('written') or done.get('solved')))
+        else:
+            solved.append(bool(done.get('solved')))
+    said = f'{sum(solved)} of {len(solved)} solved'
+    if written:
+        said += f', {sum(written)} of {len(written)} texts written'
+    return f'{said}.'
 
 
 def _plain(x: Any) -> bool:

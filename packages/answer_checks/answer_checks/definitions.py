@@ -182,7 +182,9 @@ def number(x: Any, what: str = 'a number') -> int | float:
         x = x.real
     try:
         if isinstance(x, Integral) and not isinstance(x, bool):
-            return int(x) if abs(x) < 1 << 1000 else math.inf if x > 0 else -math.inf
+            if abs(x) < 1 << 1000:
+                return int(x)
+            return math.inf if x > 0 else -math.inf
         if isinstance(x, Real | Decimal) and not isinstance(x, bool):
             return float(x)
     except OverflowError:       # of a Fraction

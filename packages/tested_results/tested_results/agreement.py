@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import inspect
+import itertools
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +27,7 @@ def arrays(x: Any) -> list[np.ndarray]:
     if isinstance(x, list | tuple):
         if len(x) > 1 and all(isinstance(y, int | float) for y in x):
             return [np.asarray(x)]              # a list of numbers is one array
-        return [a for y in x for a in arrays(y)]
+        return list(itertools.chain.from_iterable(arrays(y) for y in x))
     if hasattr(x, 'asnumpy'):
         x = x.asnumpy()
     elif hasattr(x, 'detach'):

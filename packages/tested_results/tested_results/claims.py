@@ -109,12 +109,18 @@ class Claim:
     @property
     def bound(self) -> str:
         """What was tested, as text: ``above 3×``."""
-        if self.kind == 'fact' or not self.bounded:
-            return 'exactly so' if self.kind == 'fact' else ''
-        limit, word = (self.below, 'below') if self.above is None else (self.above, 'above')
+        if self.kind == 'fact':
+            return 'exactly so'
+        if self.above is not None:
+            word, limit = 'above', self.above
+        elif self.below is not None:
+            word, limit = 'below', self.below
+        else:
+            return ''
         if self.unit == '%':
             return f'{word} {100 * limit:g}%'
-        return f'{word} {limit:g}{"" if self.unit in ("×", "") else " "}{self.unit}'
+        space = '' if self.unit in ('×', '') else ' '
+        return f'{word} {limit:g}{space}{self.unit}'
 
     def clipped(self, x: float) -> float:
         """A value as it can be: an interval of shares ends at 1."""
@@ -151,27 +157,36 @@ class Claim:
     def readout(self) -> str:
         """The first line of the display: ``eager ÷ compiled = 6.02× (5.71–6.33)``."""
         if self.kind == 'fact' and self.decided:
-            return f'{self.label} = {"true" if self.verdict == "holds" else "false"}'
-        return f'{self.label} = {self.reading or f"{self.verdict}: {self.reason}"}'
+            outcome = 'true' if self.verdict == 'holds' else 'false'
+        elif self.reading:
+            outcome = self.reading
+        else:
+            outcome = f'{self.verdict}: {self.reason}'
+        return f'{self.label} = {outcome}'
 
     @property
     def tested(self) -> str:
         """The outcome of the test in words: ``above 3×: holds``."""
         if not self.bounded:
             return ''
-        what = '' if self.kind == 'fact' else f'{self.bound}: '
-        return f'{what}{self.verdict}' + f' ({self.reason})' * bool(self.reason)
+        text = self.verdict if self.kind == 'fact' else f'{self.bound}: {self.verdict}'
+        if self.reason:
+            text += f' ({self.reason})'
+        return text
 
     def __str__(self) -> str:
         lines = [f'{self.readout}  [{self.id}]']
-        lines += [f'times: {self.times}'] * bool(self.times)
-        lines += [f'tested: {self.tested}'] * (self.bounded and self.kind != 'fact')
+        if self.times:
+            lines.append(f'times: {self.times}')
+        if self.bounded and self.kind != 'fact':
+            lines.append(f'tested: {self.tested}')
         return '\n'.join(lines)
 
     def html(self, more: str = '') -> str:
         """The result as HTML, with ``more`` of it (HTML too) at the end of the small print."""
         mark = f'{MARKS[self.verdict]} ' if self.verdict in MARKS else ''
-        said = ' · '.join(html.escape(x) for x in (self.times, self.tested, self.evidence) if x)
+        parts = [self.times, self.tested, self.evidence]
+        said = ' · '.join(html.escape(part) for part in parts if part)
         return (f'<div class="d2l-claim" id="{self.id}" style="border-left:.3rem solid '
                 f'{COLOURS[self.verdict]};padding:.3rem .8rem;margin:.3rem 0">'
                 f'<b>{mark}{html.escape(self.readout)}</b><br>'
@@ -183,8 +198,10 @@ class Claim:
         if not self.values:
             return ''
         what = 'pairs' if self.kind == 'ratio' else 'measurements'
-        aside = f', {self.set_aside} of {self.windows + self.set_aside} windows set aside'
-        return f'{self.values} {what}' + aside * bool(self.set_aside)
+        text = f'{self.values} {what}'
+        if self.set_aside:
+            text += f', {self.set_aside} of {self.windows + self.set_aside} windows set aside'
+        return text
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
         return ({'text/plain': str(self), 'text/html': self.html()}, {METADATA_KEY: self.data()})
@@ -383,9 +400,13 @@ def _result(id: str, kind: str, what: Any, unit: str, above: float | None, below
         value = float(what)
         if math.isnan(value):
             raise ValueError(f'the count {id!r} is not a number')
-        if above is None and below is None:
-            return done(MEASURED, value=value)
-        return done('holds' if (value > above if below is None else value < below) else 'fails', value=value)
+        if above is not None:
+            verdict = 'holds' if value > above else 'fails'
+        elif below is not None:
+            verdict = 'holds' if value < below else 'fails'
+        else:
+            verdict = MEASURED
+        return done(verdict, value=value)
     return done(**_measured(kind, what, unit, needed, above, below, how))
 
 
@@ -424,8 +445,11 @@ def _measured(kind: str, what: Any, unit: str, needed: list[conditions.Condition
     more |= {'value': f.value, 'low': f.low, 'high': f.high, 'parts': parts}
     if above is None and below is None:
         return {**more, 'verdict': MEASURED}
-    if side := timing.decided(f.low, f.high, above, below):
-        return {**more, 'verdict': 'holds' if side > 0 else 'fails'}
+    side = timing.decided(f.low, f.high, above, below)
+    if side > 0:
+        return {**more, 'verdict': 'holds'}
+    if side < 0:
+        return {**more, 'verdict': 'fails'}
     bound = above if below is None else below
     if f.low <= bound <= f.high:
         reason = f'the interval is not clear of the bound after {f.values} measurements'

@@ -38,10 +38,12 @@ def _linux_processor(cpuinfo: str) -> str:
     name = said.get('model name') or said.get('Model', '')
     if re.search(r'\d{3}', name.split('@')[0]):      # such as EPYC 9654 or i7-8650U
         return name
-    design = {what: said[key] for what, key in (('family', 'cpu family'), ('model', 'model'),
-                                                ('part', 'CPU part')) if key in said}
-    named = f'({", ".join(f"{k} {v}" for k, v in design.items())})' * bool(design)
-    return f'{name or platform.machine()} {named}'.strip()
+    name = name or platform.machine()
+    keys = {'family': 'cpu family', 'model': 'model', 'part': 'CPU part'}
+    design = [f'{what} {said[key]}' for what, key in keys.items() if key in said]
+    if design:
+        name += f' ({", ".join(design)})'
+    return name
 
 
 def own_cores() -> set[int]:
@@ -283,7 +285,11 @@ def flags() -> set[str]:
         lines = Path('/proc/cpuinfo').read_text().splitlines()
     except OSError:
         return set()
-    return {flag for ln in lines if ln.startswith(('flags', 'Features')) for flag in ln.split()}
+    found: set[str] = set()
+    for line in lines:
+        if line.startswith(('flags', 'Features')):
+            found.update(line.split())
+    return found
 
 
 @functools.cache

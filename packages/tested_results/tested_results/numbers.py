@@ -22,7 +22,10 @@ UNITS = {
     'FLOP': {'FLOP': 1, 'MFLOP': 1e6, 'GFLOP': 1e9, 'TFLOP': 1e12},
 }
 UNUSUAL = {'h', 'min', 'B', 'kB', 'KiB', 'MiB', 'GiB', 'Mbit/s', 'Gbit/s'}     # not written unasked
-KNOWN = {unit: (what, size) for what, units in UNITS.items() for unit, size in units.items()}
+KNOWN: dict[str, tuple[str, float]] = {}        # of each unit: what it measures, and its size
+for _what, _units in UNITS.items():
+    for _name, _size in _units.items():
+        KNOWN[_name] = (_what, _size)
 # With which unit a time and a size are shown: from the least value on, the divisor and its name.
 TIMES = ((2 * 86400, 86400, 'days'), (2 * 3600, 3600, 'h'),
          *((UNITS['time'][unit], UNITS['time'][unit], unit) for unit in ('s', 'ms', 'µs')),

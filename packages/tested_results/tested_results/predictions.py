@@ -55,9 +55,14 @@ def _number(x: Any) -> bool:
 
 
 def _sound(e: Any) -> bool:
-    ends = e.get('low'), e.get('high')
-    return (_number(e['guess']) and (e.get('measured') is None or _number(e['measured']))
-            and (ends == (None, None) or all(map(_number, ends)) and ends[0] < ends[1]))
+    low, high, measured = e.get('low'), e.get('high'), e.get('measured')
+    if not _number(e['guess']):
+        return False
+    if measured is not None and not _number(measured):
+        return False
+    if low is None and high is None:
+        return True
+    return _number(low) and _number(high) and low < high
 
 
 def read(path: Path) -> tuple[dict[str, dict], bool]:
@@ -76,7 +81,8 @@ def load(path: Path) -> tuple[dict[str, dict], str]:
     if whole:
         return guesses, ''
     names = (path.with_name(f'{path.name}.broken-{n}') for n in range(1, sys.maxsize))
-    path.rename(other := next(p for p in names if not p.exists()))
+    other = next(p for p in names if not p.exists())
+    path.rename(other)
     save(path, guesses)
     return guesses, f'{path.name} was broken and is {other.name} now; {len(guesses)} guesses stay. '
 
@@ -154,10 +160,13 @@ def _ask(id: str, guess: Any) -> str:
     new = None if guess is ... else _parsed(guess)
     guesses, said = load(path)
     if old := guesses.get(id):
-        same = new is None or all(new[k] == old.get(k) for k in ('guess', 'low', 'high'))
-        return f'{said}Your first guess counts: {_show(old)}.' + (
-            '' if same else f' To guess anew, erase it: python -m tested_results.predictions erase {id}')
-    if why := ASK if new is None else _unscored(id):
+        said += f'Your first guess counts: {_show(old)}.'
+        if new and any(new[k] != old.get(k) for k in ('guess', 'low', 'high')):
+            said += f' To guess anew, erase it: python -m tested_results.predictions erase {id}'
+        return said
+    if new is None:
+        return said + ASK
+    if why := _unscored(id):
         return said + why
     save(path, guesses | {id: new | {'topic': Path.cwd().name}})
     return f'{said}Locked: {_show(new)}.'
@@ -169,15 +178,21 @@ def answer(id: str, value: float | None) -> str:
     try:
         with alone(path and path.parent):
             guesses = load(path)[0] if path else {}
-            if not (e := guesses.get(id)) or value is None or not _number(value):
-                return f'you guessed {_show(e)}; here is no figure to compare it with' if e else ''
+            e = guesses.get(id)
+            if not e:
+                return ''
+            if not _number(value):
+                return f'you guessed {_show(e)}; here is no figure to compare it with'
             if e.get('measured') is None:        # the first result counts, as the first guess does
                 save(path, guesses | {id: e | {'measured': float(value)}})
     except OSError as error:
         return f'your guesses could not be read or written ({error})'
-    inside = e.get('low') and (' inside' if e['low'] <= value <= e['high'] else ' outside')
-    return f'you guessed {_show(e)}: off by a factor of {numbers.factor(off(e | {"measured": value}))}' + (
-        f',{inside} your interval' if inside else '')
+    factor = numbers.factor(off(e | {'measured': value}))
+    said = f'you guessed {_show(e)}: off by a factor of {factor}'
+    if e.get('low'):
+        side = 'inside' if e['low'] <= value <= e['high'] else 'outside'
+        said += f', {side} your interval'
+    return said
 
 
 def table(guesses: dict[str, dict]) -> str:
@@ -186,20 +201,29 @@ def table(guesses: dict[str, dict]) -> str:
     rows = [('topic', 'guesses', 'half within', 'within ×2', 'too low', 'intervals')]
     for topic in [*sorted({str(e.get('topic')) for e in done}), 'all']:
         mine = [e for e in done if topic in ('all', str(e.get('topic')))]
+        half = '–'
+        if mine:
+            middle = statistics.median(math.log(off(e)) for e in mine)
+            half = f'×{numbers.factor(math.exp(middle))}'
+        within_two = sum(off(e) <= 2 for e in mine)
+        too_low = sum(e['guess'] < e['measured'] for e in mine)
         sure = [e['low'] <= e['measured'] <= e['high'] for e in mine if e.get('low')]
-        half = math.exp(statistics.median([math.log(off(e)) for e in mine] or [0]))
-        rows.append((topic.replace('_', ' '), len(mine), f'×{numbers.factor(half)}' if mine else '–',
-                     sum(off(e) <= 2 for e in mine), sum(e['guess'] < e['measured'] for e in mine),
+        rows.append((topic.replace('_', ' '), len(mine), half, within_two, too_low,
                      f'{sum(sure)} of {len(sure)}'))
-    lines = [f'{row[0]:24}' + ''.join(f'{cell:>13}' for cell in row[1:]) for row in rows]
+    lines = []
+    for first, *others in rows:
+        lines.append(f'{first:24}' + ''.join(f'{cell:>13}' for cell in others))
     waiting = len(guesses) - len(done)
-    return '\n'.join(lines + [f'without a result yet: {waiting}'] * bool(waiting))
+    if waiting:
+        lines.append(f'without a result yet: {waiting}')
+    return '\n'.join(lines)
 
 
 def main(what: str = '', *names: str) -> str:
     """Read guesses from a file, where those already here stay, or erase some; returns what to print."""
     path = file() or Path('guesses.json')
-    if what not in ('', 'read', 'erase') or what == 'read' and len(names) != 1 or not what and names:
+    fits = {'': not names, 'read': len(names) == 1, 'erase': True}
+    if not fits.get(what, False):
         return str(__doc__)
     with alone(path.parent):
         return _changed(path, what, *names)
@@ -209,11 +233,15 @@ def _changed(path: Path, what: str, *names: str) -> str:
     mine, said = load(path)
     if what == 'read':
         new, whole = read(Path(names[0]))
-        said += f'guesses are new: {len(new.keys() - mine)}' + (
-            '' if whole else '; what else is in that file is no guess') + '. '
+        said += f'guesses are new: {len(new.keys() - mine)}'
+        if not whole:
+            said += '; what else is in that file is no guess'
+        said += '. '
         mine = new | mine
     elif what == 'erase':
-        said += ''.join(f'There is no guess for {id}. ' for id in names if id not in mine)
+        for id in names:
+            if id not in mine:
+                said += f'There is no guess for {id}. '
         mine = {id: e for id, e in mine.items() if names and id not in names}
     if what:
         save(path, mine)

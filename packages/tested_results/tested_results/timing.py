@@ -28,6 +28,7 @@ and verdicts are right, by this rule and without its first look.
 
 import contextlib
 import gc
+import itertools
 import math
 import os
 import random
@@ -376,7 +377,7 @@ def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above:
                     aside, reason = aside + 1, found[1]
                 else:
                     windows.append(window)
-            values = [read(x) for window in windows for x in window]
+            values = [read(x) for x in flat(windows)]
             value = float(np.median(values)) if values else math.nan
             if len(windows) < look:         # too many were set aside
                 figure = estimated(-math.inf, math.inf, value, len(values))
@@ -393,6 +394,11 @@ def _until_decided(take: Callable[[], Any], read: Callable[[Any], float], above:
             if (above is None and below is None) or decided(low, high, above, below):
                 break
     return windows, figure
+
+
+def flat(windows: list[list]) -> list:
+    """The measurements of all windows, in the order in which they were taken."""
+    return list(itertools.chain.from_iterable(windows))
 
 
 def _medians(windows: list[list], read: Callable[[Any], float]) -> list[float]:
@@ -482,7 +488,7 @@ def ratio(slow: Callable[[], Any], fast: Callable[[], Any], *, above: float | No
     def until_decided(take: Callable[[], list[float]]) -> tuple[list[list], Estimate]:
         return _until_decided(take, lambda pair: pair[0] / pair[1], above, below, budget, watch)
     windows, f = _in_turn(variants, until_decided, sync, clock, agree, sample_seconds, work)
-    pairs = [pair for window in windows for pair in window]
+    pairs = flat(windows)
     medians = np.median(pairs, axis=0).tolist() if pairs else [math.nan] * 2
     return Ratio(**vars(f), slow=medians[0], fast=medians[1])
 
@@ -555,7 +561,7 @@ class Turns:
     @property
     def rounds(self) -> list[list[float]]:
         """The rounds of all windows, in the order in which they were taken."""
-        return [times for window in self.windows for times in window]
+        return flat(self.windows)
 
     def _place(self, name: str) -> int:
         if name not in self.names:
