@@ -375,7 +375,7 @@ def test_the_text_is_the_one_that_checks_mask(monkeypatch, lacking, make):
 @pytest.mark.slow
 def test_it_is_shown_once_in_a_notebook():
     nbformat = pytest.importorskip('nbformat')
-    from tools.runs import NotebookClient
+    from nbclient import NotebookClient
     source = ("from tested_results.claims import verify\nc = verify('a-b', True)\n"
               "verify('a-c', False)")
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
