@@ -76,7 +76,12 @@ def other_machines(paths: list[Path], here: str) -> dict[str, list[Path]]:
     """Of these notebooks, those whose stored results come from another kind of machine, by that kind."""
     found: dict[str, list[Path]] = {}
     for path in paths:
-        kinds = {ledgers.kind(c.where) for c in ledgers.claims_of(read(path))}
+        kinds = set()
+        for cell in read(path).cells:
+            for out in cell.get('outputs', []):
+                data = out.get('metadata', {}).get(METADATA_KEY)
+                if data is not None:
+                    kinds.add(ledgers.kind(data['where']))
         for other in kinds - {here}:
             found.setdefault(other, []).append(path)
     return found
