@@ -324,7 +324,7 @@ def overlap():
         assert abs(network - hidden - exposed) < 1e-9
         y = 3 * number
         bars = [(y, first, compute, '#9ecae1', 'arithmetic'),
-                (y + 1, first, hidden, '#c7e9c0', 'network, hidden'),
+                (y + 1, first, hidden, '#74c476', 'network, hidden'),
                 (y + 1, 0, first, '#e6550d', 'network, exposed'),
                 (y + 1, first + hidden, network - first - hidden, '#e6550d', None)]
         for row, start, length, colour, label in bars:

@@ -104,7 +104,7 @@ def kv_pages():
         write(ax, x + PAGE * cell / 2, y - 0.1, request or 'free', 8)
         if request:
             left_over[request] -= PAGE
-    assert all(left <= 0 for left in left_over.values())
+    assert all(rest <= 0 for rest in left_over.values())
     reserved, in_pages = LONGEST * len(LENGTHS), PAGE * len(order)
     write(ax, 5.25, 1.98 + cell / 2, f'{used} of {reserved}\nused', 9, ha='right')
     write(ax, 5.25, 0.6, f'{used} of {in_pages}\nused', 9, ha='right')
