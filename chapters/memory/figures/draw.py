@@ -3,6 +3,8 @@
 import numpy as np
 from matplotlib import pyplot as plt
 
+from chapters.drawing import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, canvas, write
+
 PARTS = {'weights': '#4c72b0', 'gradients': '#8172b3', "optimizer's state": '#937860',
          'activations': '#dd8452'}
 
@@ -107,4 +109,38 @@ def recomputation():
     return axes
 
 
-FIGURES = {'mountain': mountain, 'ways': ways, 'recomputation': recomputation}
+# Bits of the exponent and of the fraction, beside one for the sign; an integer has neither.
+FORMATS = {'float32': (8, 23), 'bfloat16': (8, 7), 'float16': (5, 10), 'float8_e5m2': (5, 2),
+           'float8_e4m3fn': (4, 3), 'int8': None}
+
+
+def bits():
+    """What the bits of a number mean, in five formats of floating point and in int8."""
+    ax = canvas(5.3, 2.8)
+    left, bit, height, row = 1.1, 0.13, 0.26, 0.42
+    kinds = {'sign': ('#eeeeee', GREY), 'exponent': (WARM, ORANGE), 'fraction': (LIGHT, BLUE),
+             'integer': (MINT, GREEN)}
+    x = left
+    for kind, (fill, edge) in kinds.items():
+        ax.add_patch(plt.Rectangle((x, 2.6), bit, bit, facecolor=fill, edgecolor=edge))
+        write(ax, x + bit + 0.06, 2.6 + bit / 2, kind, 9, ha='left')
+        x += 0.75 if kind == 'sign' else 1.1
+    for number, (name, lengths) in enumerate(FORMATS.items()):
+        y = 2.15 - row * number
+        write(ax, left - 0.1, y + height / 2, name, 9, ha='right')
+        exponent, fraction = lengths or (0, 0)
+        parts = {'sign': 1, 'exponent': exponent, 'fraction': fraction} if lengths else {'integer': 8}
+        x = left
+        for kind, length in parts.items():
+            fill, edge = kinds[kind]
+            for k in range(length):
+                ax.add_patch(plt.Rectangle((x + k * bit, y), bit, height, facecolor=fill, edgecolor=edge,
+                                           linewidth=0.8))
+            if length > 1:
+                write(ax, x + length * bit / 2, y + height / 2, length, 8,
+                      bbox={'facecolor': fill, 'edgecolor': 'none', 'pad': 0.5})
+            x += length * bit
+    return ax
+
+
+FIGURES = {'mountain': mountain, 'ways': ways, 'recomputation': recomputation, 'bits': bits}

@@ -25,13 +25,6 @@ def scaling(k, parameters, work, batch, shared, speed, bandwidth, latency, messa
             'efficiency': compute / step, 'half': compute / step - 0.5}
 
 
-def stages(pieces, k, work, extra):
-    """Seconds for a step through a pipeline of k stages, with a batch in micro-batches."""
-    slot = work / k / pieces + extra
-    step = (pieces + k - 1) * slot
-    return {'step': step, 'busy': pieces / (pieces + k - 1), 'speedup': work / step}
-
-
 LIVE = {
     'scaling': Figure(
         'A step of data-parallel training', scaling,
@@ -62,16 +55,4 @@ LIVE = {
                  'one core of this machine': {
                      'speed': Measured('msr-pt-peak')},
                  'PCIe': {'bandwidth': 12, 'latency': 20},
-                 '1 Gbit Ethernet': {'bandwidth': 0.125, 'latency': 100}}),
-    'stages': Figure(
-        'A pipeline, its stages and the micro-batches', stages,
-        (Input('pieces', 'Micro-batches', '', 1, 64, 4, log=False, whole=True),
-         Input('k', 'Stages', '', 1, 64, 4, whole=True),
-         Input('work', 'The whole step on one device', 'ms', 1, 100_000, 100),
-         Input('extra', 'Overhead of a micro-batch in a stage', 'ms', 0.001, 100, 0.3,
-               measured=Measured('msr-pt-gap-layers.small_layers'))),
-        (Output('step', 'step', 's'), Output('speedup', 'speed-up'), Output('busy', 'busy', '%')),
-        ('{k} stages and {pieces} micro-batches: each stage is busy for {busy} of the time, '
-         'and a step takes {step}.',
-         {'max': 'speedup', 'text': 'The largest speed-up is {speedup}, with {pieces} micro-batches.'}),
-        over='pieces', rows=(1, 2, 4, 8, 16, 32, 64), drawn=('speedup',))}
+                 '1 Gbit Ethernet': {'bandwidth': 0.125, 'latency': 100}})}

@@ -1,6 +1,10 @@
 """The figures of this topic: python -m tools.figures transformer"""
 
+import math
+
 from matplotlib import pyplot as plt
+
+from chapters.drawing import BLUE, GREEN, GREY, LIGHT, MINT, ORANGE, WARM, arrow, box, canvas, write
 
 ANSWERS = [7, 2, 3, 5, 4, 6, 2, 3, 4, 2, 5, 3]          # tokens of twelve requests, in order
 SLOTS = 4
@@ -60,4 +64,110 @@ def phases():
     return ax
 
 
-FIGURES = {'phases': phases, 'slots': slots}
+LENGTHS = {'A': 7, 'B': 2, 'C': 10}         # tokens that three requests have by now
+LONGEST, PAGE = 16, 4                       # tokens that one may have, and of a page
+LOOKS = {'A': (LIGHT, BLUE), 'B': (WARM, ORANGE), 'C': (MINT, GREEN)}
+
+
+def kv_pages():
+    """The cache of three requests: with room for the longest answer each, and in pages."""
+    ax = canvas(5.3, 2.9)
+    cell, left = 0.215, 0.6
+
+    def token(x, y, request):
+        fill, edge = LOOKS.get(request, ('white', '#bbbbbb'))
+        ax.add_patch(plt.Rectangle((x, y), cell, cell, facecolor=fill, edgecolor=edge, linewidth=0.9))
+
+    def outline(x, y, length):
+        ax.add_patch(plt.Rectangle((x, y), length * cell, cell, facecolor='none', edgecolor='black',
+                                   linewidth=1.5, zorder=3))
+
+    write(ax, 0.05, 2.75, f'room for the longest answer: {LONGEST} tokens each', 10, ha='left',
+          weight='bold')
+    for row, (request, length) in enumerate(LENGTHS.items()):
+        y = 2.3 - 0.32 * row
+        write(ax, 0.3, y + cell / 2, request, 10)
+        for k in range(LONGEST):
+            token(left + k * cell, y, request if k < length else None)
+        outline(left, y, LONGEST)
+    write(ax, 0.05, 1.2, f'pages of {PAGE} tokens, given out when they are needed', 10, ha='left',
+          weight='bold')
+    order = ['A', 'C', 'B', 'A', 'C', 'C']          # in which the requests needed their pages
+    left_over, used = dict(LENGTHS), sum(LENGTHS.values())
+    for number in range(2 * LONGEST // PAGE):
+        request = order[number] if number < len(order) else None
+        x = left + number % 4 * (PAGE * cell + 0.1)
+        y = 0.72 - 0.45 * (number // 4)
+        for k in range(PAGE):
+            token(x + k * cell, y, request if request and k < left_over[request] else None)
+        outline(x, y, PAGE)
+        write(ax, x + PAGE * cell / 2, y - 0.1, request or 'free', 8)
+        if request:
+            left_over[request] -= PAGE
+    assert all(rest <= 0 for rest in left_over.values())
+    reserved, in_pages = LONGEST * len(LENGTHS), PAGE * len(order)
+    write(ax, 5.25, 1.98 + cell / 2, f'{used} of {reserved}\nused', 9, ha='right')
+    write(ax, 5.25, 0.6, f'{used} of {in_pages}\nused', 9, ha='right')
+    return ax
+
+
+def online_softmax():
+    """A row of scores in three tiles: the largest so far, and the sum, which is corrected when that grows."""
+    tiles = [[0.6, 0.6, 2.0, 0.8], [0.8, 3.0, 1.6, 2.6], [1.2, 1.0, 2.4, 0.8]]
+    size = len(tiles[0])
+    _, ax = plt.subplots(figsize=(5, 3.0), layout='constrained')
+    top, total = -math.inf, 0.0
+    for number, scores in enumerate(tiles):
+        first = number * (size + 1)
+        new = max(top, *scores)
+        shrink, added = math.exp(top - new), sum(math.exp(score - new) for score in scores)
+        ax.bar(range(first, first + size), scores, 0.8, color='#9ecae1')
+        ax.plot([first - 0.5, first + size - 0.5], [new, new], '-', color='#c2410c')
+        middle = first + (size - 1) / 2
+        before = f'{total:.2f} × {shrink:.2f} + ' if number else ''
+        total = total * shrink + added
+        top = new
+        for y, text in ((3.75, f'tile {number + 1}'), (new + 0.2, f'largest {top:g}'),
+                        (-0.45, f'{before}{added:.2f}'), (-0.95, f'sum {total:.2f}')):
+            ax.text(middle, y, text, ha='center', va='center', fontsize=9,
+                    weight='bold' if text.startswith('sum') else 'normal')
+    ax.set(xlim=(-0.7, 3 * (size + 1) - 1.3), ylim=(-1.2, 4), xticks=[], yticks=[0, 1, 2, 3], ylabel='score')
+    ax.spines[['left', 'bottom']].set_visible(False)
+    ax.axhline(0, color='black', linewidth=0.8, linestyle='-')
+    ax.grid(visible=False)
+    return ax
+
+
+def speculation():
+    """Seven tokens by the large model alone, and in two rounds of four guesses and a pass over five."""
+    guess, five, guesses = 0.3, 1.2, 4          # in passes of the large model over one token
+    rounds = [2, 3]                             # right guesses
+    tokens = sum(rounds) + len(rounds)
+    ax = canvas(5.3, 2.7)
+    left, unit, height = 0.62, 0.66, 0.42
+    write(ax, 0.05, 2.55, 'the large model alone: a pass for each token', 10, ha='left', weight='bold')
+    for k in range(tokens):
+        box(ax, left + k * unit, 1.95, unit - 0.03, height, f'{k + 1}', LIGHT, BLUE)
+    write(ax, 0.05, 1.55, 'with a draft: two passes', 10, ha='left', weight='bold')
+    write(ax, 0.05, 1.95 + height / 2, 'large', 9, ha='left', color=GREY)
+    write(ax, 0.05, 1.1, 'draft', 9, ha='left', color=GREY)
+    write(ax, 0.05, 0.6, 'large', 9, ha='left', color=GREY)
+    now, written = left, 0
+    for right in rounds:
+        for k in range(guesses):
+            good = k < right
+            box(ax, now, 1.1 - height / 2, guess * unit - 0.02, height, f'{written + k + 1}',
+                MINT if good else 'white', GREEN if good else GREY, 8)
+            now += guess * unit
+        first, written = written + 1, written + right + 1
+        box(ax, now, 0.6 - height / 2, five * unit - 0.03, height, f'{first} to {written}', LIGHT, BLUE)
+        now += five * unit
+        write(ax, now - 0.1, 0.17, f'{right} guesses right,\nand one token more', 8, ha='right')
+    ax.plot([now, now], [0.35, 1.35], ':', color=GREY, linewidth=1.5)
+    arrow(ax, (now + 0.05, 1.1), (left + tokens * unit, 1.1), '<->')
+    write(ax, (now + left + tokens * unit) / 2 + 0.02, 0.85, 'saved', 9)
+    return ax
+
+
+FIGURES = {'kv_pages': kv_pages, 'online_softmax': online_softmax, 'phases': phases, 'slots': slots,
+           'speculation': speculation}
