@@ -1,4 +1,4 @@
-"""What asks PyTorch: the ladder's rows that need an NVIDIA GPU, and whether oneDNN is there.
+"""What asks PyTorch: the ladder's rows that need an NVIDIA GPU.
 
 Without a GPU it imports too, and each of its rows says why there is no figure.
 """
@@ -57,10 +57,6 @@ def _no_tensor_cores() -> str:
 def _no_compiler() -> str:
     found = missing() or or_reason(_kernel)
     return found if isinstance(found, str) else ''
-
-
-condition('oneDNN')(
-    lambda: '' if torch.backends.mkldnn.is_available() else 'this PyTorch comes without oneDNN')
 
 
 def measured(f: Callable[[], Any]) -> Any:
