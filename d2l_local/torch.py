@@ -7,6 +7,7 @@ Where the pages first use each helper:
     measuring/gpt_pytorch: GPT, count, use_svg_display
     measuring/traces_pytorch: plot_trace, trace_events
     measuring/around_pytorch: verify
+    hybridization/practice_pytorch: in_turn
     hybridization/hybridization_solutions_pytorch: evaluate_accuracy_gpu, load_data, ratio
     asynchrony/asynchrony_pytorch: devices, overlap, profile, put, timeline
     automatic_parallelism/automatic_parallelism_pytorch: Benchmark

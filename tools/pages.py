@@ -73,6 +73,13 @@ MOVED = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>Thi
          '<script>location.replace("{0}" + location.hash)</script>'
          '<meta http-equiv="refresh" content="1; url={0}"/>'
          '</head><body><p>This page <a href="{0}">has moved</a>.</p></body></html>\n')
+# Pages that became two, each with the other one: where a section or a result is that it has no more.
+DIVIDED = {'chapters/hybridization/practice_pytorch': 'graphs_pytorch',
+           'chapters/hardware/hardware_pytorch': 'hardware_gpu_pytorch'}
+ON_THE_OTHER = ('<script>document.addEventListener("DOMContentLoaded", () => {{'
+                'const id = decodeURIComponent(location.hash.slice(1));'
+                'if (id && !document.getElementById(id)) location.replace("{0}.html" + location.hash);'
+                '}});</script>')
 MADE = 'made'          # in a source tree: its pages stand as they are
 
 
@@ -587,6 +594,14 @@ def searchable(index: str, found: list[dict]) -> str:
     return head + json.dumps(data, ensure_ascii=False, separators=(',', ':')) + tail
 
 
+def lead_on(html: Path) -> None:
+    """On a page that became two, let links to what is on the other page now lead there."""
+    for page, other in DIVIDED.items():
+        path = html / f'{page}.html'
+        if path.exists():
+            path.write_text(path.read_text().replace('</head>', ON_THE_OTHER.format(other) + '</head>', 1))
+
+
 def jupyter_book(sphinx_source: Path, *args: str) -> None:
     """Run Jupyter Book on a source tree; a warning ends the program."""
     program = 'import tools; from jupyter_book.cli.main import main; main()'        # it has no __main__
@@ -624,6 +639,7 @@ def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
             moved = page.startswith(('chapters/start/', 'chapters/reference/'))
             if moved and (new / f'{page}.html').exists():
                 (new / f'{posixpath.basename(page)}.html').write_text(MOVED.format(f'{page}.html'))
+        lead_on(new)
         index = new / 'searchindex.js'
         index.write_text(searchable(index.read_text(), json.loads(json_text)['claims']))
         config = yaml.safe_load((sphinx_source / '_config.yml').read_text())

@@ -95,7 +95,7 @@ def test_a_half_says_where_the_pages_first_use_each_helper(half):
     table = module.__doc__.partition('first use each helper:')[2]
     said = {name.strip(): page for page, names in re.findall(r'([\w/]+): ([^:]*)(?=\n    \S|\Z)', table)
             for name in names.split(',')}
-    # in_turn is new, and no page has it yet
+    # no page of MXNet has in_turn
     assert said == {name: first[name] for name in module.__all__ if name in first or name != 'in_turn'}
 
 

@@ -43,12 +43,12 @@ def test_what_a_gpu_cannot_show_is_said(monkeypatch, error):
 
 @pytest.mark.parametrize(('alpha', 'beta'), [(1e-5, 12e9), (3e-6, 50e9), (2e-4, 1e8)])
 def test_the_model_of_the_page_finds_what_was_put_in(alpha, beta):
-    cells = nbformat.read(ROOT / 'chapters' / 'hardware' / 'hardware_pytorch.ipynb', 4).cells
+    cells = nbformat.read(ROOT / 'chapters' / 'hardware' / 'hardware_gpu_pytorch.ipynb', 4).cells
     names = {
         'np': np, 'timing': timing, 'KIB': KIB,
         'gpu': SimpleNamespace(copies=lambda n, way: alpha + n / beta),
         'devices': SimpleNamespace(per_call=lambda f, *_, **__: SimpleNamespace(value=f()))}
     code = next(c.source for c in cells if 'def fit(way)' in c.source)
-    exec(code[:code.index('fits =')], names)
+    exec(code[:code.index('rows =')], names)
     shown = names['fit']('pinned')
     assert shown == (timing.show_seconds(alpha), f'{beta / 1e9:.3g} GB/s', '1.00×')

@@ -1,4 +1,4 @@
-"""What asks PyTorch: the ladder's rows that need an NVIDIA GPU, and whether oneDNN is there.
+"""What asks PyTorch: the ladder's rows that need an NVIDIA GPU.
 
 Without a GPU it imports too, and each of its rows says why there is no figure.
 """
@@ -19,14 +19,22 @@ from tested_results.timing import Time
 # One thread follows indices in random order, as on the CPU; LINKS of them in what its block shares.
 LINE, LINKS = 128, 4096      # bytes of a cache line of NVIDIA's GPUs
 SOURCE = '''
-extern "C" __global__ void chase(const unsigned *links, unsigned *state, int n, int shared) {
+extern "C" __global__ void chase(const unsigned *links, unsigned *state,
+                                 int n, int shared) {
     __shared__ unsigned next[4096];
-    for (int i = threadIdx.x; shared && i < 4096; i += blockDim.x) next[i] = links[i];
+    if (shared)                         // all threads of the block copy
+        for (int i = threadIdx.x; i < 4096; i += blockDim.x)
+            next[i] = links[i];
     __syncthreads();
-    if (threadIdx.x) return;
+    if (threadIdx.x != 0)
+        return;                         // one thread follows the links
     unsigned at = *state;
-    if (shared) while (n--) at = next[at];
-    else while (n--) at = links[at];
+    if (shared)
+        while (n--)
+            at = next[at];              // shared memory
+    else
+        while (n--)
+            at = links[at];             // global memory
     *state = at;
 }
 '''
@@ -49,10 +57,6 @@ def _no_tensor_cores() -> str:
 def _no_compiler() -> str:
     found = missing() or or_reason(_kernel)
     return found if isinstance(found, str) else ''
-
-
-condition('oneDNN')(
-    lambda: '' if torch.backends.mkldnn.is_available() else 'this PyTorch comes without oneDNN')
 
 
 def measured(f: Callable[[], Any]) -> Any:

@@ -186,7 +186,7 @@ def read_all(x):
 
 @njit(nogil=True)
 def stream_triad(a, b, c, s):
-    """STREAM's triad: 24 bytes for each number."""
+    """STREAM's triad: two numbers are read and one is written."""
     for i in range(a.size):
         a[i] = b[i] + s * c[i]
 
