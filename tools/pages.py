@@ -34,6 +34,7 @@ from tools import (
     ledger_page,
     live,
     markup,
+    orders,
     quotations,
     runs,
     source,
@@ -597,6 +598,34 @@ def jupyter_book(sphinx_source: Path, *args: str) -> None:
         sys.exit(done.stdout + done.stderr + '\nThe pages were not rebuilt: see the warnings above.')
 
 
+def finish(html: Path, sphinx_source: Path, json_text: str) -> None:
+    """What Sphinx leaves to do in its pages: the ledger, old addresses, the search, reading orders, repairs.
+
+    Args:
+        html: the pages as Sphinx wrote them; they are changed in place.
+        json_text: the ledger.
+    """
+    (html / 'ledger.json').write_text(json_text)
+    for page in source.toc():        # where pages stood before they had folders
+        moved = page.startswith(('chapters/start/', 'chapters/reference/'))
+        if moved and (html / f'{page}.html').exists():
+            (html / f'{posixpath.basename(page)}.html').write_text(MOVED.format(f'{page}.html'))
+    index = html / 'searchindex.js'
+    index.write_text(searchable(index.read_text(), json.loads(json_text)['claims']))
+    config = yaml.safe_load((sphinx_source / '_config.yml').read_text())
+    title, address = config['title'], config['html'].get('baseurl', '')
+    if address:
+        draw.social(html / '_static' / 'social.png', title)
+    # Others at the top only lead to another page.
+    whole = [path for path in html.rglob('*.html')
+             if path.parent != html or path.stem in ('search', 'genindex')]
+    repair(whole)
+    orders.put(html, [page for page in source.toc() if (html / f'{page}.html').exists()])
+    if address:
+        for path in whole:
+            path.write_text(shared(path.read_text(), address, title))
+
+
 def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
     """Make the pages of these notebooks, if they would differ; returns the ledger's line.
 
@@ -619,24 +648,7 @@ def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
         shutil.rmtree(folder, ignore_errors=True)
     try:
         shutil.copytree(built / 'html', new)
-        (new / 'ledger.json').write_text(json_text)
-        for page in source.toc():        # where pages stood before they had folders
-            moved = page.startswith(('chapters/start/', 'chapters/reference/'))
-            if moved and (new / f'{page}.html').exists():
-                (new / f'{posixpath.basename(page)}.html').write_text(MOVED.format(f'{page}.html'))
-        index = new / 'searchindex.js'
-        index.write_text(searchable(index.read_text(), json.loads(json_text)['claims']))
-        config = yaml.safe_load((sphinx_source / '_config.yml').read_text())
-        title, address = config['title'], config['html'].get('baseurl', '')
-        if address:
-            draw.social(new / '_static' / 'social.png', title)
-        # Others at the top only lead to another page.
-        whole = [path for path in new.rglob('*.html')
-                 if path.parent != new or path.stem in ('search', 'genindex')]
-        repair(whole)
-        if address:
-            for path in whole:
-                path.write_text(shared(path.read_text(), address, title))
+        finish(new, sphinx_source, json_text)
         if html.exists():
             html.rename(gone)
         new.rename(html)
