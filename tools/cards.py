@@ -89,7 +89,7 @@ def lines(c: Claim, stored: bool, machines: list[Ledger], number: str = '') -> l
     others = elsewhere(c, machines)
     sign = f'{MARKS[c.verdict]} ' if c.bounded else ''
     tried = c.value is not None or c.decided
-    said = [c.readout, f'{sign}{c.tested}' if c.tested else 'not tested against a bound',
+    said = [title(c), f'{sign}{c.tested}' if c.tested else 'not tested against a bound',
             f'times: {c.times}' if c.times else '', between(c, machines), c.evidence,
             f'conditions: {", ".join(c.needs)}' if c.needs else '', outcome(c, others),
             f'{"a stored run on" if stored else "measured here, on" if tried else "not tested here, on"} '
@@ -97,6 +97,15 @@ def lines(c: Claim, stored: bool, machines: list[Ledger], number: str = '') -> l
             *(f'{o.machine}: {o.reading}' for o in others if not tried and o.value is not None),
             *hints(c, others)]
     return [s for s in said if s]
+
+
+def title(c: Claim) -> str:
+    """What came out, behind the names of a comparison's variants; never an internal name."""
+    if c.names:
+        return c.readout
+    if c.kind == 'fact' and c.decided:
+        return 'it is so' if c.verdict == 'holds' else 'it is not so'
+    return c.reading or f'{c.verdict}: {c.reason}'
 
 
 def mark(c: Claim) -> str:
@@ -135,14 +144,18 @@ def link(words: str, c: Claim, href: str, stored: bool, machines: list[Ledger], 
             f'data-card="{escape(card(said, href, book))}">{words}{mark(c)}</a>')
 
 
-def box(c: Claim, stored: bool, machines: list[Ledger], source: str) -> str:
+def box(c: Claim, stored: bool, machines: list[Ledger], source: str, words: str = '') -> str:
     """The result at its cell: one line that opens to what a card says.
 
     Args:
         source: the address of the sentence that quotes it.
+        words: that sentence, for a result whose variants have no names.
     """
+    said = escape(title(c))
+    if words and not c.names:
+        said = f'{escape(words)} <span class="d2l-figure">{said}</span>'
     body = ''.join(f'<li>{escape(s)}</li>' for s in lines(c, stored, machines)[1:])
     return (f'<details class="d2l-claim d2l-{c.verdict.split()[0]}" id="{c.id}"><summary>{mark(c)} '
-            f'{escape(c.readout)}</summary><ul>{body}'
+            f'{said}</summary><ul>{body}'
             f'<li><a href="{source}">where the text says so</a> · <code>{c.id}</code></li></ul></details>')
 

@@ -1,4 +1,4 @@
-"""The reading orders of the book, with PyTorch, with MXNet and of all pages: *previous* and *next* in each."""
+"""Reading orders, with PyTorch, with MXNet and of all pages: *previous* and *next* in each."""
 
 import posixpath
 import re

@@ -77,8 +77,9 @@ def places(tmp_path_factory):
         '<div class="cell"><div class="cell_output"><div class="output" id="again">so ≈0.0200× (7)</div>'
         '<div class="output" id="other">0.02003</div></div></div>'
         '</section>')
-    row = ledger_page.table([ledger_page.Entry(c, 'page', True) for c in RESULTS.values()], RESULTS,
-                            ['this run'], [], {id: f'page.html#ask-{id}' for id in RESULTS})
+    row = ledger_page.table(
+        [ledger_page.Entry(c, 'chapters/reference/guesses', True) for c in RESULTS.values()], RESULTS,
+        ['this run'], [], {id: f'page.html#ask-{id}' for id in RESULTS})
     for sentence in 'It takes longer.', '20 of 3 take 0.020× as long':       # the book has no such sentences
         row = row.replace('></a></th>', f'>{sentence}</a></th>', 1)
     other.write_text(f'{head}<ul><li>{said("a-c", "<b>0.020×</b> as 3", "here", "../../page.html")}</li></ul>'
@@ -429,8 +430,8 @@ def seen(browser, id):
         return [e.innerText, e.getAttribute("href").split("/").pop()] }})()''')
 
 
-ROWS = ('[...document.querySelectorAll(".d2l-ledger tbody tr")].map((r) => '
-        '[r.children[0], r.children[2]].map((e) => e.innerText))')
+ROWS = ('[...document.querySelectorAll(".d2l-ledger tbody tr[data-verdicts]")].map((r) => '
+        '[r.children[0].innerText, r.children[1].innerText.split(/\\s/).pop()])')
 TOLD = [['It takes longer.', '5×'], ['20 of 3 take 0.020× as long', '0.0200×']]
 UNTOLD = [['It takes longer.', '…'], ['… of … take …× as long guess', '…']]
 

@@ -214,23 +214,76 @@ def test_the_first_screen_says_what_where_and_how(html, browser, scripts):
                      for p in source.toc() if p.endswith('/index')]
 
 
+def found(browser, queries):
+    """For each query the places that the search finds, best first: of each page, its best entries."""
+    return browser.run(f"""Object.fromEntries({json.dumps(queries)}.map((q) => [q, d2lFind(q).flatMap(
+        ({{name, hits}}) => hits.slice(0, 4).map((e) => `${{name}}.html#${{e.anchor}}`))]))""")
+
+
 def test_the_search_finds_claims_terms_and_exercises(html, browser):
     claims = json.loads((html / 'ledger.json').read_text())['claims']
-    asked = {c['id']: f'{c["page"]}.html#{c["id"]}' for c in claims}
-    words = {' '.join(reversed(c['sentence'].split()[-6:])): asked[c['id']] for c in claims
-             if len(c['sentence'].split()) > 2}            # fewer words search the pages alone
+    places = {c['id']: f'{c["page"]}.html#{c["id"]}' for c in claims}
+    questions = asked(html)
+    words = {' '.join(reversed(c['sentence'].split()[-6:])): places[c['id']] for c in claims
+             if len(c['sentence'].split()) > 4 and c['id'] not in questions}
     titles = {e.title: f'#{e.label}' for e in exercises.all_exercises()}
     browser.open(html / 'search.html', '?q=nothing')
-    found = browser.run(f"""Object.fromEntries({json.dumps([*asked, *words, *titles, *terms.terms()])}
-        .map((q) => [q, Search._performSearch(...Search._parseQuery(q)).reverse()
-            .map((r) => `${{r[0]}}.html${{r[2]}}`)]))""")
-    assert not [q for q, place in asked.items() if found[q][0] != place]
-    for q, place in words.items():
-        others = [k for k, p in enumerate(found[q]) if p not in asked.values()]
-        assert place in found[q][:others[0] if others else None], q         # claims stand first
-    assert not [t for t in terms.terms() if not any('glossary.html#term-' in p for p in found[t][:3])]
-    assert not [t for t, label in titles.items()
-                if not any(p.endswith((label, 'exercises.html')) for p in found[t][:15])]
+    got = found(browser, [*places, *words, *titles, *terms.terms()])
+    assert not [q for q, place in places.items() if got[q][0] != place]
+    assert not [q for q, place in words.items() if place not in got[q][:8]]
+    assert not [t for t in terms.terms() if not any('glossary.html#term-' in p for p in got[t][:8])]
+    assert not [t for t, label in titles.items() if not any(p.endswith(label) for p in got[t][:4])]
+
+
+@pytest.mark.parametrize(('query', 'page'), [
+    ('false sharing', 'hardware/hardware_memory'), ('KV cache', 'transformer/serving_pytorch'),
+    ('why is my gpu idle', 'start/symptoms_input'), ('out of memory', 'start/symptoms_memory'),
+    ('Exercise 20', 'hybridization/exercises')])
+def test_the_page_that_answers_comes_first(html, browser, query, page):
+    browser.open(html / 'search.html', '?q=' + query.replace(' ', '+'))
+    assert found(browser, [query])[query][0].startswith(f'chapters/{page}.html#')
+
+
+def test_results_are_sections_with_excerpts_from_a_file_too(html, browser):
+    browser.errors.clear()
+    browser.open(html / 'search.html', '?q=KV+cache')
+    first = '#search-results section:first-of-type'
+    assert browser.run(f'document.querySelector("{first} h2").innerText').startswith('PyTorch: ')
+    excerpts = browser.run("[...document.querySelectorAll('#search-results .context')].slice(0, 8)"
+                           '.map((e) => e.innerText)')
+    assert sum('cache' in e.lower() for e in excerpts) >= 6 and all(len(e) < 200 for e in excerpts)
+    assert browser.run(f'document.querySelector("{first} mark").innerText')
+    assert not browser.errors
+    browser.open(html / 'search.html', '?q=<img+src=x+onerror=alert(1)>+zzzz')
+    assert browser.run('document.querySelectorAll("#search-results img").length') == 0
+    browser.open(html / 'search.html', '?q=qwxyz')
+    assert 'No page has these words' in browser.run('document.querySelector("#search-results").innerText')
+
+
+def test_nothing_covers_the_first_letter_of_a_search(html, browser):
+    for page in 'search.html', 'chapters/start/intro.html':
+        browser.open(html / page)
+        inside, icon = browser.run("""(() => { document.querySelector('.search-button__button').click();
+            const form = [...document.querySelectorAll('form.bd-search')].find((f) => f.checkVisibility());
+            const input = form.querySelector('input'), r = input.getBoundingClientRect();
+            return [r.left + parseFloat(getComputedStyle(input).paddingLeft),
+                    form.querySelector('i').getBoundingClientRect().right] })()""")
+        assert icon < inside, page
+
+
+def asked(html):
+    """The results that pages ask to guess."""
+    texts = [p.read_text() for p in html.glob('chapters/*/*.html')]
+    return {id for text in texts for id in re.findall(r'<div class="d2l-predict" id="ask-([\w-]+)"', text)}
+
+
+def test_the_search_gives_no_asked_number_away(html):
+    text = (html / '_static/search-index.js').read_text()
+    entries = json.loads(text.removeprefix('d2lSearch(').removesuffix(');\n'))['entries']
+    sentences = {anchor: title for _, anchor, kind, title, _ in entries if kind == 'result'}
+    questions = asked(html)
+    assert len(questions) > 50
+    assert not [sentences[id] for id in questions if re.search(r'\d', sentences[id])]
 
 
 def test_words_of_a_claim_lead_to_it(html, browser):
