@@ -440,12 +440,12 @@ def yours(book: Book) -> str:
     others = [name for name in names if name in book.stored]
     count = len(names) - len(others)
     if not others:
-        said = f'All {count} notebooks show the numbers of your machine.'
+        said = f'All {count} notebooks are yours: they show numbers of your machine.'
     else:
         next_one = f'[{ledger_page.title(others[0])}](../../{others[0]}.ipynb)'
-        said = (f'**{count} of {len(names)} notebooks are yours**: they show numbers of your machine. '
-                + ('The others show those of ours.' if count else 'Until `make book` runs, all show ours.')
-                + f' Continue with {next_one}.')
+        why = ('they show numbers of your machine, and the others those of ours' if count
+               else 'until `make book` has measured, all numbers are those of our machines')
+        said = f'**{count} of {len(names)} notebooks are yours**: {why}. Continue with {next_one}.'
     return f'{said}\n\n<div class="d2l-continue" data-pages="{len(source.toc())}"></div>'
 
 

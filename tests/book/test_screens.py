@@ -194,24 +194,73 @@ def test_axe_sees_a_barrier(served, browser):
 
 @pytest.mark.parametrize('scripts', [True, False])
 def test_the_first_screen_says_what_where_and_how(html, browser, scripts):
-    """Within 1280 × 800 pixels: a surprise, the ledger's line, the command, and four ways to go on."""
+    """Within 1280 × 800 pixels: a surprise, its card open, whose numbers these are, and the command."""
     browser.resize(1280, 800)
     browser.send('Emulation.setScriptExecutionDisabled', value=not scripts)
     try:
         browser.open(html / 'chapters/start/intro.html')
         bottoms = browser.run("""[...document.querySelectorAll(
-            'article h1, article a[data-id="msr-pt-all"], article .d2l-badge.d2l-not, article pre, '
-            + 'article tbody tr')].slice(0, 8).map((e) => e.getBoundingClientRect().bottom)""")
+            'article :is(h1, a[data-id="msr-pt-all"], .d2l-shown, .d2l-shown + p, pre)')]
+            .map((e) => e.getBoundingClientRect().bottom)""")
+        sizes = browser.run("""[...document.querySelectorAll('article :is(h1, h2, p, .d2l-shown b)')]
+            .map((e) => parseFloat(getComputedStyle(e).fontSize))""")
         first = browser.run('document.querySelector("article").innerText')
         cards = browser.run("""[...document.querySelectorAll('article .sd-card')].map((c) => [
-            c.querySelector('a').getAttribute('href'), c.querySelector('img').naturalWidth > 0])""")
+            c.querySelector('a').getAttribute('href'), c.querySelector('img').naturalWidth > 0,
+            c.querySelector('p.sd-card-text').innerText.startsWith('You learn ')])""")
+        card = browser.run('document.querySelector("article .d2l-shown").innerText')
     finally:
         browser.send('Emulation.setScriptExecutionDisabled', value=False)
-    assert len(bottoms) == 8 and max(bottoms) <= 800
-    for words in ('make book', 'a student', 'an engineer', 'a lecturer', 'a maintainer', 'hold', 'fail'):
+    assert len(bottoms) == 5 and max(bottoms) <= 800
+    assert sizes[0] == max(sizes) and sizes.count(sizes[0]) == 1
+    for words in ('make book', 'a student', 'an engineer', 'a lecturer', 'a maintainer', 'hold', 'fail',
+                  'notebooks are yours', 'Continue with', 'on the web'):
         assert words in first
-    assert cards == [[f'../{p.removeprefix("chapters/")}.html', True]
+    assert '×' in card and 'holds on ' in card and 'To the cell' in card and 'msr-pt-all' not in card
+    assert cards == [[f'../{p.removeprefix("chapters/")}.html', True, True]
                      for p in source.toc() if p.endswith('/index')]
+
+
+def test_the_first_page_says_where_the_reader_was(html, browser):
+    """From what this browser keeps; it can be erased, and what is broken there or refused says nothing."""
+    front, line = html / 'chapters/start/intro.html', 'document.querySelector(".d2l-continue").innerText'
+    browser.open(front)
+    browser.run('localStorage.removeItem("d2l-read")')
+    browser.open(front)
+    assert browser.run(line) == ''
+    for page in ('glossary', 'surprises', 'glossary'):
+        browser.open(html / f'chapters/reference/{page}.html')
+    browser.open(front)
+    assert f'You have opened 2 of {len(source.toc())} pages. You were at Glossary' in browser.run(line)
+    browser.run('document.querySelector(".d2l-continue button").click()')
+    assert browser.run(line) == '' and browser.run('localStorage.getItem("d2l-read")') is None
+    for broken in ('{', '{"pages": 3}', '{"pages": [], "last": "javascript:1", "title": ""}', 'null'):
+        browser.run(f'localStorage.setItem("d2l-read", {json.dumps(broken)})')
+        browser.open(front)
+        assert browser.run(line) == ''
+    browser.run('localStorage.removeItem("d2l-read")')
+
+
+def test_the_ledger_fits_and_its_address_keeps_the_filter(html, browser):
+    browser.errors.clear()
+    place, rows = html / 'chapters/reference/ledger.html', 'tr[data-verdicts]:not([hidden])'
+    for width in 1366, 390:
+        browser.resize(width)
+        browser.open(place)
+        assert browser.run("""(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)
+            (document.querySelector('.d2l-one'))"""), width
+    browser.resize(1366)
+    browser.open(place, '?verdict=fails&topic=nothing')
+    failing = browser.run(f'document.querySelectorAll("{rows}").length')
+    claims = json.loads((html / 'ledger.json').read_text())['claims']
+    assert failing == sum(c['verdict'] == 'fails' and bool(c['bound']) for c in claims) > 0
+    assert browser.run('document.querySelectorAll(".d2l-page:not([hidden])").length') <= failing
+    browser.run("""(() => { const select = document.querySelector('.d2l-filter select[name="topic"]');
+        select.value = 'memory'; select.dispatchEvent(new Event('change', {bubbles: true})) })()""")
+    assert browser.run('location.search') == '?verdict=fails&topic=memory'
+    assert not browser.errors
+    browser.open(html / 'chapters/start/intro.html')
+    assert browser.run('document.querySelector("a.d2l-badge.d2l-fails").search') == '?verdict=fails'
 
 
 def found(browser, queries):
