@@ -51,7 +51,8 @@ def hide(article: bs4.Tag) -> None:
 
 def said(part: bs4.Tag) -> str:
     """The text of a part of a page, in one line."""
-    return re.sub(r'\s+', ' ', part.get_text(' ')).replace(' ,', ',').replace(' .', '.').strip()
+    words = re.sub(r'\s+', ' ', part.get_text(' '))
+    return re.sub(r' (?=[,.;:)])|(?<=\() ', '', words).strip()
 
 
 def of_page(article: bs4.Tag, page: int) -> Iterator[Entry]:
