@@ -65,6 +65,7 @@
     const wanted = plain.map((word) => [stem(word), ...(ALSO[word] || []).map(stem)]);
     if (!wanted.length) return [];
     const phrase = ` ${plain.map(stem).join(' ')} `, typed = words(asked), complaint = COMPLAINT.test(asked);
+    const named = (entry) => words(entry.title).join(' ') === typed.join(' ');       // whatever its quotes look like
     const pages = new Map();
     for (const entry of index.all) {
       const name = index.pages[entry.page][0], other = (name.match(/_(pytorch|mxnet)$/) || [])[1];
@@ -74,7 +75,7 @@
         if (asked === entry.anchor || most && typed.length > 2 && typed.every((word) => mine.includes(word))) points = FIRST;
       } else {
         points = score(entry, wanted, phrase, index) * (entry.kind === 'term' ? TERM : 1);
-        if (entry.kind === 'exercise' && entry.title.toLowerCase() === asked) points += FIRST;
+        if (entry.kind === 'exercise' && named(entry)) points += FIRST;
         if (complaint && name.startsWith('chapters/start/symptoms')) points *= SYMPTOM;
         if (other && framework !== 'all' && other !== framework) points *= OTHER_FRAMEWORK;
       }
@@ -84,7 +85,7 @@
       hits.sort((a, b) => b.points - a.points);
       return { name: index.pages[page][0], title: index.pages[page][1], points: hits[0].points, hits: hits.map((h) => h.entry) };
     }).sort((a, b) => b.points - a.points);
-    const term = found.findIndex(({ hits }) => hits.some((e) => e.kind === 'term' && e.title.toLowerCase() === asked));
+    const term = found.findIndex(({ hits }) => hits.some((e) => e.kind === 'term' && named(e)));
     if (term >= 0) found.splice(1, 0, ...found.splice(term, 1));
     return found;
   }
