@@ -61,7 +61,7 @@ def of_page(article: bs4.Tag, page: int) -> Iterator[Entry]:
         yield page, term['id'], 'term', said(term), said(term.find_next_sibling('dd'))
     for exercise in article.select('.exercise.admonition[id]'):
         title = exercise.select_one('.admonition-title')
-        words = re.sub(r'^Exercise \d+ \((.*)\)$', r'\1', said(title))
+        words = re.sub(r'^Exercise \d+ \((?:\d+ · )?(.*)\)$', r'\1', said(title))
         text = f'{said(title).partition(" (")[0]}. {said(exercise).removeprefix(said(title)).strip()}'
         yield page, exercise['id'], 'exercise', words, text
     for section in article.select('section[id]'):
