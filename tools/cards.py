@@ -93,7 +93,7 @@ def lines(c: Claim, stored: bool, machines: list[Ledger], number: str = '') -> l
     """
     others = elsewhere(c, machines)
     tried = c.value is not None or c.decided
-    said = [c.readout]
+    said = [title(c)]
     if c.bounded:
         said.append(f'{MARKS[c.verdict]} {c.tested}')
     else:
@@ -117,6 +117,15 @@ def lines(c: Claim, stored: bool, machines: list[Ledger], number: str = '') -> l
         said += [f'{o.machine}: {o.reading}' for o in others if o.value is not None]
     said += hints(c, others)
     return [line for line in said if line]
+
+
+def title(c: Claim) -> str:
+    """What came out, behind the names of a comparison's variants; never an internal name."""
+    if c.names:
+        return c.readout
+    if c.kind == 'fact' and c.decided:
+        return 'it is so' if c.verdict == 'holds' else 'it is not so'
+    return c.reading or f'{c.verdict}: {c.reason}'
 
 
 def mark(c: Claim) -> str:
@@ -155,14 +164,18 @@ def link(words: str, c: Claim, href: str, stored: bool, machines: list[Ledger], 
             f'data-card="{escape(card(said, href, book))}">{words}{mark(c)}</a>')
 
 
-def box(c: Claim, stored: bool, machines: list[Ledger], source: str) -> str:
+def box(c: Claim, stored: bool, machines: list[Ledger], source: str, words: str = '') -> str:
     """The result at its cell: one line that opens to what a card says.
 
     Args:
         source: the address of the sentence that quotes it.
+        words: that sentence, for a result whose variants have no names.
     """
+    said = escape(title(c))
+    if words and not c.names:
+        said = f'{escape(words)} <span class="d2l-figure">{said}</span>'
     body = ''.join(f'<li>{escape(s)}</li>' for s in lines(c, stored, machines)[1:])
     return (f'<details class="d2l-claim d2l-{c.verdict.split()[0]}" id="{c.id}"><summary>{mark(c)} '
-            f'{escape(c.readout)}</summary><ul>{body}'
+            f'{said}</summary><ul>{body}'
             f'<li><a href="{source}">where the text says so</a> · <code>{c.id}</code></li></ul></details>')
 

@@ -4,6 +4,7 @@ import csv
 import html
 import json
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -150,10 +151,8 @@ def badge(verdict: str) -> str:
     return f'<span class="d2l-badge {css(verdict)}">{MARKS[verdict]} {verdict}</span>'
 
 
-def badges(record: Record | None) -> str:
+def badges(record: Record) -> str:
     """A machine's verdict, and in how many of its runs it was another one."""
-    if record is None:
-        return '–'
     first = record.result.verdict
     lines = [badge(first)]
     for verdict in VERDICTS:
@@ -164,58 +163,78 @@ def badges(record: Record | None) -> str:
 
 
 def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[str, str]) -> str:
-    """The ledger as Markdown with one table for each page, to stand below the text of ``ledger.md``.
+    """The ledger as Markdown with one table, to stand below the text of ``ledger.md``.
 
     Args:
         asked: for results that the book asks to guess, the address of the question.
     """
     names = ['this run', *(led.machine['processor'] for led in stored)]
-    said = results(entries)
     rows = [summary.replace('ledger: ', '**', 1).replace(' statements:', ' statements:**', 1), '',
-            by_kind(entries), '', '| column | machine |', '|---|---|',
+            by_kind(entries), '', '| machine | what it is |', '|---|---|',
             f'| this run | {machines(entries)} |']
     for name, led in zip(names[1:], stored, strict=True):
         about = f'{led.kind}; Python {led.machine["python"]}'
         if led.part:
             about += f'; only {led.part}'
         rows.append(f'| {name} | {about} |')
-    rows += ['', f'<div class="d2l-filter" data-machines="{html.escape("|".join(names))}"></div>', '']
-    for name in dict.fromkeys(e.page for e in entries):
-        mine = [e for e in entries if e.page == name]
-        rows += [f'## [{title(name)}]({posixpath.relpath(name, posixpath.dirname(HERE))})', '']
-        if mine[0].stored:
-            rows += [f'Not run here: stored outputs from {machines(mine)}.', '']
-        rows += [table(mine, said, names, stored, asked), '']
+    rows += ['', f'<div class="d2l-filter" data-machines="{html.escape("|".join(names))}"></div>', '',
+             table(entries, results(entries), names, stored, asked), '']
     return '\n'.join(rows)
 
 
 def table(entries: list[Entry], said: dict[str, Claim], names: list[str], stored: list[Ledger],
           asked: dict[str, str]) -> str:
-    """Results × machines as an HTML table; the attributes of a row are what the scripts ask for.
+    """Tested results as one HTML table, below the names of their pages; other machines are in the details.
+
+    The attributes of a row are what the scripts ask for.
 
     Args:
         said: all results, whose numbers stand in the sentences.
+        names: of the machines: this run, and then those of the ledgers.
     """
-    head = ''.join(f'<th scope="col">{html.escape(n)}</th>' for n in
-                   ('statement', 'kind and bound', 'measured in this run', *names, 'all machines'))
+    head = ''.join(f'<th scope="col">{name}</th>' for name in ('statement', 'this run', 'all machines'))
     body = []
-    for e in (e for e in entries if e.claim.bounded):
-        c = e.claim
-        records = [led.records.get(c.id) for led in stored]
-        others = [record.result.verdict if record else '' for record in records]
-        verdicts = [c.verdict, *others]
-        cells = ''.join(f'<td>{x}</td>' for x in (badge(c.verdict), *map(badges, records)))
-        hidden = (f' data-id="{c.id}" data-asked="../../{html.escape(asked[c.id])}"'     # until guessed
-                  if c.id in asked and c.value else '')
-        body.append(
-            f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(c.needs)}" '
-            f'data-verdicts="{"|".join(verdicts)}"><th scope="row"{hidden}>'
+    for name in dict.fromkeys(e.page for e in entries):
+        mine = [e for e in entries if e.page == name]
+        head_of_page = heading(name)
+        if mine[0].stored:
+            whose = html.escape(machines(mine))
+            head_of_page += f' <small>Not run here: stored outputs from {whose}.</small>'
+        body.append(f'<tr class="d2l-page"><th scope="rowgroup" colspan="3">{head_of_page}</th></tr>')
+        body += [row(e, said, names, stored, asked) for e in mine if e.claim.bounded]
+    return ('<div class="d2l-ledger d2l-one"><table class="table"><thead><tr>'
+            + head + '</tr></thead><tbody>\n' + '\n'.join(body) + '\n</tbody></table></div>')
+
+
+def heading(name: str) -> str:
+    """The title of a page with a link to it, seen from the ledger."""
+    words = re.sub(r'`([^`]*)`', r'<code>\1</code>', html.escape(title(name)))
+    return f'<a href="{posixpath.relpath(name, posixpath.dirname(HERE))}.html">{words}</a>'
+
+
+def row(e: Entry, said: dict[str, Claim], names: list[str], stored: list[Ledger],
+        asked: dict[str, str]) -> str:
+    """One result: its sentence, what this run found, and in the details its bound and each machine."""
+    c = e.claim
+    records = [led.records.get(c.id) for led in stored]
+    verdicts = [record.result.verdict if record else '' for record in records]
+    hidden = ''
+    if c.id in asked and c.value:       # until guessed
+        hidden = f' data-id="{c.id}" data-asked="../../{html.escape(asked[c.id])}"'
+    needs = ''
+    if c.needs:
+        needs = f'<li>conditions: {html.escape(", ".join(c.needs))}</li>'
+    of_machines = ''
+    for name, record in zip(names[1:], records, strict=True):
+        if record:
+            of_machines += f'<li>{html.escape(name)}: {badges(record)}</li>'
+    return (f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(c.needs)}" '
+            f'data-verdicts="{"|".join([c.verdict, *verdicts])}"><th scope="row"{hidden}>'
             f'<a href="{e.link(HERE)}">{html.escape(quotations.sentence(c.id, said))}</a></th>'
-            f'<td>{c.kind}, {html.escape(c.bound)}</td>'
-            f'<td><span class="d2l-figure">{html.escape(c.reading or c.reason)}</span></td>{cells}'
-            f'<td>{outcome(others or verdicts)}</td></tr>')
-    return ('<div class="d2l-ledger"><table class="table"><thead><tr>' + head + '</tr></thead><tbody>\n'
-            + '\n'.join(body) + '\n</tbody></table></div>')
+            f'<td>{badge(c.verdict)} '
+            f'<span class="d2l-figure">{html.escape(c.reading or c.reason)}</span></td>'
+            f'<td><details><summary>{outcome(verdicts or [c.verdict])}</summary><ul><li>{c.kind}, '
+            f'{html.escape(c.bound)}</li>{needs}{of_machines}</ul></details></td></tr>')
 
 
 def topic(name: str) -> str:

@@ -34,8 +34,10 @@ from tools import (
     ledger_page,
     live,
     markup,
+    orders,
     quotations,
     runs,
+    searching,
     source,
     terms,
 )
@@ -63,10 +65,16 @@ REPAIRS = {name: (re.compile(pattern, re.DOTALL), instead) for name, pattern, in
     # On the page of results there is a second field.
     ('a second field with the id of the search', r'(id="search-input".*?)id="search-input"',
      r'\1id="search-again"'),
+    # The book has its own, with excerpts from files too.
+    ('a search by Sphinx',
+     r'<script src="_static/searchtools.js"></script>\s*<script src="_static/language_data.js"></script>\s*'
+     r'<script src="searchindex.js"></script>', f'<script src="{searching.NAME}"></script>'),
     # As a landmark with a name.
     ('the side bar', '<div class="bd-sidebar-primary ',
      '<div role="complementary" aria-label="The book" class="bd-sidebar-primary '),
 )}
+FIRST = 'msr-pt-all'           # the result that the first page shows
+LEARN = re.compile(r'<!-- learn: (.*?) -->', re.DOTALL)      # in a topic's first page: what one learns there
 FIGURE = re.compile(r'```\{figure\} (\S+)\n:alt: (.*)')
 SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 MOVED = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>This page has moved</title>'
@@ -348,7 +356,15 @@ def point_back(document: Document, book: Book) -> None:
         home = book.homes.get(entry.claim.id, document.name)
         file = '' if home == document.name else f'{document.up}{home}.html'
         output.data['text/html'] = cards.box(entry.claim, entry.stored, book.ledgers,
-                                             f'{file}#said-{entry.claim.id}')
+                                             f'{file}#said-{entry.claim.id}', statement(entry.claim.id, book))
+
+
+def statement(id: str, book: Book) -> str:
+    """The sentence that quotes a result, without numbers if it quotes another one that is asked for."""
+    said = quotations.sentence(id, {other: entry.claim for other, entry in book.quotable.items()})
+    quoted = {m[2] for m in quotations.LINK.finditer(quotations.sentence_of(id))}
+    asks = (quoted - {id}) & book.questions.keys()
+    return searching.NUMBER.sub('…', said) if asks else said
 
 
 def split_off_questions(document: Document, book: Book) -> None:
@@ -407,9 +423,37 @@ def guesses(questions: Iterable[Question]) -> str:
 def counted(entries: list[ledger_page.Entry]) -> str:
     """The ledger in one line, for the first page: how many tested statements have each verdict, and where."""
     counts = Counter(e.claim.verdict for e in entries if e.claim.bounded)
-    badges = ' '.join(f'<span class="d2l-badge {ledger_page.css(v)}">{mark} {counts[v]} '
-                      f'{v.removesuffix("s")}</span>' for v, mark in ledger_page.MARKS.items())
+    badges = ' '.join(f'<a class="d2l-badge {ledger_page.css(v)}" href="../reference/ledger.html?verdict='
+                      f'{v.replace(" ", "+")}">{mark} {counts[v]} {v.removesuffix("s")}</a>'
+                      for v, mark in ledger_page.MARKS.items())
     return f'{badges} on {ledger_page.machines(entries)}.'
+
+
+def one_result(book: Book) -> str:
+    """The result of the first sentence of the book with its card open; empty if it is asked for."""
+    if FIRST not in book.quotable or FIRST in book.questions:
+        return ''
+    entry, front = book.quotable[FIRST], source.toc()[0]
+    said = cards.lines(entry.claim, entry.stored, book.ledgers)
+    opened = cards.card(said, entry.link(front), f'{"../" * front.count("/")}{ledger_page.HERE}.html')
+    return (f'<div class="d2l-shown {ledger_page.css(entry.claim.verdict)}" role="group" '
+            'aria-label="A result with its card"><span>Each measured number of this book has such a card; '
+            f'point at one, move to it with Tab, or tap it.</span>{opened}</div>')
+
+
+def yours(book: Book) -> str:
+    """How many notebooks show this machine's numbers, where to go on, and a place for ``read.js``."""
+    names = [ledger_page.page_name(path) for path in source.notebooks()]
+    others = [name for name in names if name in book.stored]
+    count = len(names) - len(others)
+    if not others:
+        said = f'All {count} notebooks are yours: they show numbers of your machine.'
+    else:
+        next_one = f'[{ledger_page.title(others[0])}](../../{others[0]}.ipynb)'
+        why = ('they show numbers of your machine, and the others those of ours' if count
+               else 'until `make book` has measured, all numbers are those of our machines')
+        said = f'**{count} of {len(names)} notebooks are yours**: {why}. Continue with {next_one}.'
+    return f'{said}\n\n<div class="d2l-continue" data-pages="{len(source.toc())}"></div>'
 
 
 def wide(figure: Path) -> bool:
@@ -419,7 +463,7 @@ def wide(figure: Path) -> bool:
 
 
 def topics() -> str:
-    """A card for each topic, in reading order, with the first wide figure of its first page."""
+    """A card for each topic, in reading order: what one learns, and the first wide figure."""
     cards = []
     for page in (p for p in source.toc() if p.endswith('/index')):
         folder, text = posixpath.dirname(page), (ROOT / f'{page}.md').read_text()
@@ -428,7 +472,9 @@ def topics() -> str:
         figures = [f for f in figures if wide(ROOT / folder / f[0])] or figures
         image = ''.join(f':img-bottom: ../../{folder}/{figure}\n:img-alt: {alt}\n'
                         for figure, alt in figures[:1])
-        cards.append(f':::{{grid-item-card}} {title}\n:link: /{page}\n:link-type: doc\n{image}:::\n')
+        learn = LEARN.search(text)
+        cards.append(f':::{{grid-item-card}} {title}\n:link: /{page}\n:link-type: doc\n{image}'
+                     f'\n{learn[1] if learn else ""}\n:::\n')
     return '::::{grid} 1 2 2 2\n:gutter: 3\n\n' + '\n'.join(cards) + '::::'
 
 
@@ -437,6 +483,8 @@ CONTENTS: dict[str, Callable[[Book], str]] = {
     '<!-- ledger -->': lambda book: ledger_page.page(book.entries, book.summary, book.ledgers, book.asked),
     '<!-- ledger: line -->': lambda book: counted(book.entries),
     '<!-- topics -->': lambda book: topics(),
+    '<!-- result -->': one_result,
+    '<!-- yours -->': yours,
     '<!-- refuted -->': lambda book: ledger_page.refuted(book.ledgers, book.entries),
     '<!-- history -->': lambda book: ledger_page.history(),
     '<!-- guesses -->': lambda book: guesses(book.questions.values()),
@@ -496,8 +544,9 @@ def source_tree(shown: dict[Path, nbformat.NotebookNode], book: Book) -> Iterato
         yield place, path
 
 
-def prepare(shown: dict[Path, nbformat.NotebookNode], old: set[Path], sphinx_source: Path) -> tuple[str, str]:
-    """Write the source tree that Jupyter Book reads; returns the ledger's line and its JSON.
+def prepare(shown: dict[Path, nbformat.NotebookNode], old: set[Path],
+            sphinx_source: Path) -> tuple[str, str, set[str]]:
+    """Write the source tree that Jupyter Book reads; returns the ledger's line, its JSON, and what is asked.
 
     Where it differs from what stands there, the mark goes by which :func:`make` knows that the pages
     need not be made (:data:`MADE`).
@@ -525,7 +574,7 @@ def prepare(shown: dict[Path, nbformat.NotebookNode], old: set[Path], sphinx_sou
             same = False
     if not same:
         (sphinx_source / MADE).unlink(missing_ok=True)
-    return book.summary, ledger_page.as_json(book.entries, book.summary)
+    return book.summary, ledger_page.as_json(book.entries, book.summary), set(book.questions)
 
 
 def published(config: str) -> str:
@@ -580,20 +629,6 @@ def shared(page: str, address: str, title: str) -> str:
     return page.replace('</head>', f'{tags}{card}</head>', 1)
 
 
-def searchable(index: str, found: list[dict]) -> str:
-    """Sphinx's index for the search with an entry for each claim, which ``search.js`` looks up.
-
-    Args:
-        found: the claims, each with its page.
-    """
-    head, body, tail = re.fullmatch(r'(?s)(Search\.setIndex\()(.*)(\))', index.strip()).groups()
-    data = json.loads(body)
-    number = {name: k for k, name in enumerate(data['docnames'])}
-    data['indexentries'] |= {f'{c["id"]}: {escape(c["sentence"], False)}':
-                             [[number[c['page']], c['id'], True]] for c in found}
-    return head + json.dumps(data, ensure_ascii=False, separators=(',', ':')) + tail
-
-
 def lead_on(html: Path) -> None:
     """On a page that became two, let links to what is on the other page now lead there."""
     for page, other in DIVIDED.items():
@@ -612,12 +647,44 @@ def jupyter_book(sphinx_source: Path, *args: str) -> None:
         sys.exit(done.stdout + done.stderr + '\nThe pages were not rebuilt: see the warnings above.')
 
 
+def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> None:
+    """What Sphinx leaves to do in its pages: the ledger, old addresses, the search, reading orders, repairs.
+
+    Args:
+        html: the pages as Sphinx wrote them; they are changed in place.
+        json_text: the ledger.
+        asked: the ids of the results that the book asks to guess.
+    """
+    (html / 'ledger.json').write_text(json_text)
+    for page in source.toc():        # where pages stood before they had folders
+        moved = page.startswith(('chapters/start/', 'chapters/reference/'))
+        if moved and (html / f'{page}.html').exists():
+            (html / f'{posixpath.basename(page)}.html').write_text(MOVED.format(f'{page}.html'))
+    lead_on(html)
+    there = [page for page in source.toc() if (html / f'{page}.html').exists()]
+    results = json.loads(json_text)['claims']
+    (html / searching.NAME).write_text(searching.index(html, there, results, asked))
+    (html / 'searchindex.js').unlink()           # what Sphinx's own search reads
+    config = yaml.safe_load((sphinx_source / '_config.yml').read_text())
+    title, address = config['title'], config['html'].get('baseurl', '')
+    if address:
+        draw.social(html / '_static' / 'social.png', title)
+    # Others at the top only lead to another page.
+    whole = [path for path in html.rglob('*.html')
+             if path.parent != html or path.stem in ('search', 'genindex')]
+    repair(whole)
+    orders.put(html, there)
+    if address:
+        for path in whole:
+            path.write_text(shared(path.read_text(), address, title))
+
+
 def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
     """Make the pages of these notebooks, if they would differ; returns the ledger's line.
 
     Warnings are errors. The old pages give way to the new ones when these are complete.
     """
-    summary, json_text = prepare(shown, old, sphinx_source)
+    summary, json_text, asked = prepare(shown, old, sphinx_source)
     new, gone = html.with_name(html.name + '.new'), html.with_name(html.name + '.old')
     if gone.exists() and not html.exists():         # stopped in the moment of changing places
         gone.rename(html)
@@ -634,25 +701,7 @@ def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
         shutil.rmtree(folder, ignore_errors=True)
     try:
         shutil.copytree(built / 'html', new)
-        (new / 'ledger.json').write_text(json_text)
-        for page in source.toc():        # where pages stood before they had folders
-            moved = page.startswith(('chapters/start/', 'chapters/reference/'))
-            if moved and (new / f'{page}.html').exists():
-                (new / f'{posixpath.basename(page)}.html').write_text(MOVED.format(f'{page}.html'))
-        lead_on(new)
-        index = new / 'searchindex.js'
-        index.write_text(searchable(index.read_text(), json.loads(json_text)['claims']))
-        config = yaml.safe_load((sphinx_source / '_config.yml').read_text())
-        title, address = config['title'], config['html'].get('baseurl', '')
-        if address:
-            draw.social(new / '_static' / 'social.png', title)
-        # Others at the top only lead to another page.
-        whole = [path for path in new.rglob('*.html')
-                 if path.parent != new or path.stem in ('search', 'genindex')]
-        repair(whole)
-        if address:
-            for path in whole:
-                path.write_text(shared(path.read_text(), address, title))
+        finish(new, sphinx_source, json_text, asked)
         if html.exists():
             html.rename(gone)
         new.rename(html)

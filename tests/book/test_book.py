@@ -38,6 +38,7 @@ def test_inner_links_lead_somewhere(html, pages):
             if re.match(r'[a-z]+:', link) or link in ('#', ''):
                 continue
             file, _, anchor = link.partition('#')
+            file = file.partition('?')[0]
             target = (html / name).parent.joinpath(file).resolve() if file else html / name
             other = pages.get(target.relative_to(html).as_posix()) if target.suffix == '.html' else None
             if not target.exists() or (anchor and other and anchor not in other.ids):
@@ -102,7 +103,7 @@ def test_the_ledger_has_every_result(html, pages):
 def test_the_ledger_names_every_machine_of_a_page(html):
     """A cell that was refreshed alone may be from another machine than the rest of its page."""
     page = unescape((html / 'chapters/reference/ledger.html').read_text())
-    said = re.findall(r'stored outputs from ([^<]*?)\.</p>', page)
+    said = re.findall(r'stored outputs from ([^<]*?)\.</small>', page)
     claims = json.loads((html / 'ledger.json').read_text())['claims']
     wanted = {}
     for c in claims:
@@ -111,11 +112,12 @@ def test_the_ledger_names_every_machine_of_a_page(html):
 
 
 def test_the_ledger_is_a_table_of_claims_and_machines(html):
-    """Every tested result a row, every stored machine a column, and in the row what filters ask for."""
+    """Every tested result a row of one table, each machine in its details, and what filters ask for."""
     page = (html / 'chapters/reference/ledger.html').read_text()
     stored = ledger.all_ledgers()
     rows = re.findall(r'<tr data-topic="([^"]*)" data-needs="([^"]*)" data-verdicts="([^"]*)">', page)
     claims = [c for c in json.loads((html / 'ledger.json').read_text())['claims'] if c['bound']]
+    assert page.count('class="d2l-ledger') == 1
     assert len(rows) == len(claims) and all(len(r[2].split('|')) == 1 + len(stored) for r in rows)
     assert [r[2].split('|')[0] for r in rows] == [c['verdict'] for c in claims]
     assert [r[1] for r in rows] == ['|'.join(c['needs']) for c in claims]

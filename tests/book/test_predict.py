@@ -52,8 +52,11 @@ def places(tmp_path_factory):
             f'<link rel="stylesheet" href="{(THEME / "d2l.css").as_uri()}">'
             f'<script src="{SCRIPT.as_uri()}"></script>'
             '<body><article class="bd-article"><section id="top"><h1>Top</h1>')
-    boxes = {id: f'<div class="cell" id="end-{id}">{cards.box(c, True, [], "#said")}</div>'
+    boxes = {id: f'<div class="cell" id="end-{id}"><div class="cell_input" id="call-{id}">call</div>'
+                 '<div class="cell_output"><div class="output">'
+                 f'{cards.box(c, True, [], "#said")}</div></div></div>'
              for id, c in RESULTS.items()}
+    drawn = '<div class="output" id="frame"><img id="figure" alt="" src="data:image/svg+xml,<svg/>"></div>'
     below = folder / 'chapters' / 'reference'
     below.mkdir(parents=True)
     page, guesses, other = folder / 'page.html', below / 'guesses.html', below / 'other.html'
@@ -64,14 +67,19 @@ def places(tmp_path_factory):
     page.write_text(
         f'{head}<p id="before">{said("a-b", "it is so", "said-a-b")} and '
         f'{said("a-c", "0.020× faster", "said-a-c")}</p>'
-        f'<div class="cell"><div class="output">{one}</div></div><p id="between">text</p>'
-        f'<section id="inner"><h2>Inner</h2><div class="cell" id="code">5</div>{boxes["a-b"]}'
+        f'<div class="cell"><div class="cell_output"><div class="output">{one}</div></div></div>'
+        '<p id="between">text</p><section id="inner"><h2 id="heading">Inner</h2>'
+        '<div class="cell"><div class="cell_input" id="code">5</div>'
+        f'<div class="cell_output"><div class="output" id="printed">6</div>{drawn}</div></div>{boxes["a-b"]}'
         '<p id="after">after</p><p id="next">next</p></section>'
-        f'<section id="second"><div class="cell">{two}{nothing}</div>'
+        f'<section id="second"><div class="cell"><div class="cell_output">{two}{nothing}</div></div>'
         f'{boxes["a-c"]}<div class="cell" id="a-none">result</div><h2>On</h2><p id="last">last</p>'
+        '<div class="cell"><div class="cell_output"><div class="output" id="again">so ≈0.0200× (7)</div>'
+        '<div class="output" id="other">0.02003</div></div></div>'
         '</section>')
-    row = ledger_page.table([ledger_page.Entry(c, 'page', True) for c in RESULTS.values()], RESULTS,
-                            ['this run'], [], {id: f'page.html#ask-{id}' for id in RESULTS})
+    row = ledger_page.table(
+        [ledger_page.Entry(c, 'chapters/reference/guesses', True) for c in RESULTS.values()], RESULTS,
+        ['this run'], [], {id: f'page.html#ask-{id}' for id in RESULTS})
     for sentence in 'It takes longer.', '20 of 3 take 0.020× as long':       # the book has no such sentences
         row = row.replace('></a></th>', f'>{sentence}</a></th>', 1)
     other.write_text(f'{head}<ul><li>{said("a-c", "<b>0.020×</b> as 3", "here", "../../page.html")}</li></ul>'
@@ -93,15 +101,17 @@ def browser(chromium, places):
 
 
 def visible(browser, *ids):
-    return {id: browser.run(f'document.getElementById("{id}").offsetParent !== null') for id in ids}
+    seen = 'document.getElementById("{}").checkVisibility({{visibilityProperty: true}})'
+    return {id: browser.run(seen.format(id)) for id in ids}
 
 
-FOLDED = {'between', 'code', 'a-b', 'said-a-b', 'after'}
+FOLDED = {'printed', 'figure', 'a-b', 'said-a-b'}
+STANDING = {'before', 'between', 'heading', 'code', 'frame', 'call-a-b', 'after', 'next', 'ask-a-b', 'last'}
 
 
 def hidden(browser):
-    """What of the first experiment is not seen; its neighbours always are."""
-    found = visible(browser, 'before', 'ask-a-b', *FOLDED, 'next', 'last')
+    """What of the first experiment is not seen; its neighbours, code, text and a frame always are."""
+    found = visible(browser, *FOLDED, *STANDING)
     return {id for id, seen in found.items() if not seen}
 
 
@@ -148,6 +158,16 @@ def test_a_guess_by_keyboard_alone(browser, places):
         'guess': 10, 'low': None, 'high': None, 'measured': 5, 'topic': 'one'}}}
     browser.open(places[0])      # and another time
     assert not hidden(browser) and said in browser.run('document.querySelector("#ask-a-b").textContent')
+
+
+def test_what_is_folded_says_so_and_leads_to_its_question(browser, places):
+    browser.open(places[0])
+    held = ('[...document.querySelectorAll("#inner .d2l-held")].map((e) => [e.innerText, '
+            'e.querySelector("a").getAttribute("href")])')
+    assert browser.run(held) == [['The figure is shown after your guess.', '#ask-a-b'],
+                                 ['The result is shown after your guess.', '#ask-a-b']]
+    fill(browser, '10')
+    assert browser.run(held) == []
 
 
 def test_just_show_me_by_keyboard(browser, places):
@@ -250,7 +270,7 @@ def test_broken_guesses_that_cannot_be_set_aside_stay(browser, places, before_sc
     assert browser.run('localStorage.getItem("d2l-guesses")') == '{'
 
 
-@pytest.mark.parametrize('hash', ['#a-b', '#between', '#code', '#inner'])
+@pytest.mark.parametrize('hash', ['#a-b', '#printed', '#frame'])
 def test_a_link_to_what_is_folded_opens_it(browser, places, hash):
     browser.open(places[0], hash)
     assert not hidden(browser)
@@ -261,6 +281,20 @@ def test_a_link_to_what_is_folded_opens_it(browser, places, hash):
     assert stored(browser) is None
 
 
+def test_an_output_further_down_does_not_repeat_the_figure(browser, places):
+    browser.open(places[0])
+    assert visible(browser, 'again', 'other') == {'again': False, 'other': True}
+    put(browser, {'a-c': {'guess': 2}})
+    browser.open(places[0])
+    assert visible(browser, 'again', 'other') == {'again': True, 'other': True}
+
+
+@pytest.mark.parametrize('hash', ['#inner', '#code', '#end-a-b'])
+def test_a_link_to_what_stands_opens_nothing(browser, places, hash):
+    browser.open(places[0], hash)
+    assert hidden(browser) == FOLDED
+
+
 def test_two_questions_of_one_cell(browser, places, tmp_path):
     """An answered one shows its own result; what lies between stays folded for the other."""
     text = places[0].read_text()
@@ -268,12 +302,12 @@ def test_two_questions_of_one_cell(browser, places, tmp_path):
     page = tmp_path / 'both.html'
     page.write_text(text.replace(two, '').replace(one, one + two))
     browser.open(page)
-    assert hidden(browser) == FOLDED | {'next'}
+    assert hidden(browser) == FOLDED
     fill(browser, '10')
-    assert hidden(browser) == {'between', 'code', 'after', 'next'}
+    assert hidden(browser) == {'printed', 'figure'}
     assert visible(browser, 'ask-a-c', 'a-c') == {'ask-a-c': True, 'a-c': False}
     browser.open(page)
-    assert hidden(browser) == {'between', 'code', 'after', 'next'}
+    assert hidden(browser) == {'printed', 'figure'}
 
 
 def test_other_links_and_claims_without_a_figure_fold_nothing(browser, places):
@@ -396,8 +430,8 @@ def seen(browser, id):
         return [e.innerText, e.getAttribute("href").split("/").pop()] }})()''')
 
 
-ROWS = ('[...document.querySelectorAll(".d2l-ledger tbody tr")].map((r) => '
-        '[r.children[0], r.children[2]].map((e) => e.innerText))')
+ROWS = ('[...document.querySelectorAll(".d2l-ledger tbody tr[data-verdicts]")].map((r) => '
+        '[r.children[0].innerText, r.children[1].innerText.split(/\\s/).pop()])')
 TOLD = [['It takes longer.', '5×'], ['20 of 3 take 0.020× as long', '0.0200×']]
 UNTOLD = [['It takes longer.', '…'], ['… of … take …× as long guess', '…']]
 
@@ -407,7 +441,7 @@ def test_no_quotation_gives_a_result_away(browser, places):
     browser.open(places[0])
     assert seen(browser, 'said-a-b') == ['it is so', 'page.html#ask-a-b']
     assert seen(browser, 'said-a-c') == ['…× faster guess', 'page.html#ask-a-c']
-    assert '0.02' not in browser.run('document.body.innerText')
+    assert '0.020' not in browser.run('document.body.innerText').replace('0.02003', '')
     browser.open(places[2])
     assert seen(browser, 'here') == ['…× as 3 guess', 'page.html#ask-a-c']
     assert browser.run(ROWS) == UNTOLD

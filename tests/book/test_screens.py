@@ -194,43 +194,149 @@ def test_axe_sees_a_barrier(served, browser):
 
 @pytest.mark.parametrize('scripts', [True, False])
 def test_the_first_screen_says_what_where_and_how(html, browser, scripts):
-    """Within 1280 × 800 pixels: a surprise, the ledger's line, the command, and four ways to go on."""
+    """Within 1280 × 800 pixels: a surprise, its card open, whose numbers these are, and the command."""
     browser.resize(1280, 800)
     browser.send('Emulation.setScriptExecutionDisabled', value=not scripts)
     try:
         browser.open(html / 'chapters/start/intro.html')
         bottoms = browser.run("""[...document.querySelectorAll(
-            'article h1, article a[data-id="msr-pt-all"], article .d2l-badge.d2l-not, article pre, '
-            + 'article tbody tr')].slice(0, 8).map((e) => e.getBoundingClientRect().bottom)""")
+            'article :is(h1, a[data-id="msr-pt-all"], .d2l-shown, .d2l-shown + p, pre)')]
+            .map((e) => e.getBoundingClientRect().bottom)""")
+        sizes = browser.run("""[...document.querySelectorAll('article :is(h1, h2, p, .d2l-shown b)')]
+            .map((e) => parseFloat(getComputedStyle(e).fontSize))""")
         first = browser.run('document.querySelector("article").innerText')
         cards = browser.run("""[...document.querySelectorAll('article .sd-card')].map((c) => [
-            c.querySelector('a').getAttribute('href'), c.querySelector('img').naturalWidth > 0])""")
+            c.querySelector('a').getAttribute('href'), c.querySelector('img').naturalWidth > 0,
+            c.querySelector('p.sd-card-text').innerText.startsWith('You learn ')])""")
+        card = browser.run('document.querySelector("article .d2l-shown").innerText')
     finally:
         browser.send('Emulation.setScriptExecutionDisabled', value=False)
-    assert len(bottoms) == 8 and max(bottoms) <= 800
-    for words in ('make book', 'a student', 'an engineer', 'a lecturer', 'a maintainer', 'hold', 'fail'):
+    assert len(bottoms) == 5 and max(bottoms) <= 800
+    assert sizes[0] == max(sizes) and sizes.count(sizes[0]) == 1
+    for words in ('make book', 'a student', 'an engineer', 'a lecturer', 'a maintainer', 'hold', 'fail',
+                  'notebooks are yours', 'Continue with', 'on the web'):
         assert words in first
-    assert cards == [[f'../{p.removeprefix("chapters/")}.html', True]
+    assert '×' in card and 'holds on ' in card and 'To the cell' in card and 'msr-pt-all' not in card
+    assert cards == [[f'../{p.removeprefix("chapters/")}.html', True, True]
                      for p in source.toc() if p.endswith('/index')]
+
+
+def test_the_first_page_says_where_the_reader_was(html, browser):
+    """From what this browser keeps; it can be erased, and what is broken there or refused says nothing."""
+    front, line = html / 'chapters/start/intro.html', 'document.querySelector(".d2l-continue").innerText'
+    browser.open(front)
+    browser.run('localStorage.removeItem("d2l-read")')
+    browser.open(front)
+    assert browser.run(line) == ''
+    for page in ('glossary', 'surprises', 'glossary'):
+        browser.open(html / f'chapters/reference/{page}.html')
+    browser.open(front)
+    assert f'You have opened 2 of {len(source.toc())} pages. You were at Glossary' in browser.run(line)
+    browser.run('document.querySelector(".d2l-continue button").click()')
+    assert browser.run(line) == '' and browser.run('localStorage.getItem("d2l-read")') is None
+    for broken in ('{', '{"pages": 3}', '{"pages": [], "last": "javascript:1", "title": ""}', 'null'):
+        browser.run(f'localStorage.setItem("d2l-read", {json.dumps(broken)})')
+        browser.open(front)
+        assert browser.run(line) == ''
+    browser.run('localStorage.removeItem("d2l-read")')
+
+
+def test_the_ledger_fits_and_its_address_keeps_the_filter(html, browser):
+    browser.errors.clear()
+    place, rows = html / 'chapters/reference/ledger.html', 'tr[data-verdicts]:not([hidden])'
+    for width in 1366, 390:
+        browser.resize(width)
+        browser.open(place)
+        assert browser.run("""(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)
+            (document.querySelector('.d2l-one'))"""), width
+    browser.resize(1366)
+    browser.open(place, '?verdict=fails&topic=nothing')
+    failing = browser.run(f'document.querySelectorAll("{rows}").length')
+    claims = json.loads((html / 'ledger.json').read_text())['claims']
+    assert failing == sum(c['verdict'] == 'fails' and bool(c['bound']) for c in claims) > 0
+    assert browser.run('document.querySelectorAll(".d2l-page:not([hidden])").length') <= failing
+    browser.run("""(() => { const select = document.querySelector('.d2l-filter select[name="topic"]');
+        select.value = 'memory'; select.dispatchEvent(new Event('change', {bubbles: true})) })()""")
+    assert browser.run('location.search') == '?verdict=fails&topic=memory'
+    assert not browser.errors
+    browser.open(html / 'chapters/start/intro.html')
+    assert browser.run('document.querySelector("a.d2l-badge.d2l-fails").search') == '?verdict=fails'
+
+
+def found(browser, queries):
+    """For each query the places that the search finds, best first: of each page, its best entries."""
+    return browser.run(f"""Object.fromEntries({json.dumps(queries)}.map((q) => [q, d2lFind(q).flatMap(
+        ({{name, hits}}) => hits.slice(0, 4).map((e) => `${{name}}.html#${{e.anchor}}`))]))""")
 
 
 def test_the_search_finds_claims_terms_and_exercises(html, browser):
     claims = json.loads((html / 'ledger.json').read_text())['claims']
-    asked = {c['id']: f'{c["page"]}.html#{c["id"]}' for c in claims}
-    words = {' '.join(reversed(c['sentence'].split()[-6:])): asked[c['id']] for c in claims
-             if len(c['sentence'].split()) > 2}            # fewer words search the pages alone
+    places = {c['id']: f'{c["page"]}.html#{c["id"]}' for c in claims}
+    questions = asked(html)
+    words = {' '.join(reversed(c['sentence'].split()[-6:])): places[c['id']] for c in claims
+             if len(c['sentence'].split()) > 4 and c['id'] not in questions}
     titles = {e.title: f'#{e.label}' for e in exercises.all_exercises()}
     browser.open(html / 'search.html', '?q=nothing')
-    found = browser.run(f"""Object.fromEntries({json.dumps([*asked, *words, *titles, *terms.terms()])}
-        .map((q) => [q, Search._performSearch(...Search._parseQuery(q)).reverse()
-            .map((r) => `${{r[0]}}.html${{r[2]}}`)]))""")
-    assert not [q for q, place in asked.items() if found[q][0] != place]
-    for q, place in words.items():
-        others = [k for k, p in enumerate(found[q]) if p not in asked.values()]
-        assert place in found[q][:others[0] if others else None], q         # claims stand first
-    assert not [t for t in terms.terms() if not any('glossary.html#term-' in p for p in found[t][:3])]
-    assert not [t for t, label in titles.items()
-                if not any(p.endswith((label, 'exercises.html')) for p in found[t][:15])]
+    got = found(browser, [*places, *titles, *terms.terms()])
+    # Sentences that share these words come first together.
+    first = browser.run(f"""Object.fromEntries({json.dumps(list(words))}.map((q) => [q, d2lFind(q)
+        .filter(({{hits}}) => hits[0].kind === 'result').flatMap(({{name, hits}}) => hits
+        .filter((e) => e.kind === 'result').map((e) => `${{name}}.html#${{e.anchor}}`))]))""")
+    assert not [q for q, place in places.items() if got[q][0] != place]
+    assert not [q for q, place in words.items() if place not in first[q]]
+    assert not [t for t in terms.terms() if not any('glossary.html#term-' in p for p in got[t][:8])]
+    assert not [t for t, label in titles.items() if not any(p.endswith(label) for p in got[t][:8])]
+
+
+@pytest.mark.parametrize(('query', 'page'), [
+    ('false sharing', 'hardware/hardware_memory'), ('KV cache', 'transformer/serving_pytorch'),
+    ('why is my gpu idle', 'start/symptoms_input'), ('out of memory', 'start/symptoms_memory'),
+    ('Exercise 20', 'hybridization/exercises')])
+def test_the_page_that_answers_comes_first(html, browser, query, page):
+    browser.open(html / 'search.html', '?q=' + query.replace(' ', '+'))
+    assert found(browser, [query])[query][0].startswith(f'chapters/{page}.html#')
+
+
+def test_results_are_sections_with_excerpts_from_a_file_too(html, browser):
+    browser.errors.clear()
+    browser.open(html / 'search.html', '?q=KV+cache')
+    first = '#search-results section:first-of-type'
+    assert browser.run(f'document.querySelector("{first} h2").innerText').startswith('PyTorch: ')
+    excerpts = browser.run("[...document.querySelectorAll('#search-results .context')].slice(0, 8)"
+                           '.map((e) => e.innerText)')
+    assert sum('cache' in e.lower() for e in excerpts) >= 6 and all(len(e) < 200 for e in excerpts)
+    assert browser.run(f'document.querySelector("{first} mark").innerText')
+    assert not browser.errors
+    browser.open(html / 'search.html', '?q=<img+src=x+onerror=alert(1)>+zzzz')
+    assert browser.run('document.querySelectorAll("#search-results img").length') == 0
+    browser.open(html / 'search.html', '?q=qwxyz')
+    assert 'No page has these words' in browser.run('document.querySelector("#search-results").innerText')
+
+
+def test_nothing_covers_the_first_letter_of_a_search(html, browser):
+    for page in 'search.html', 'chapters/start/intro.html':
+        browser.open(html / page)
+        inside, icon = browser.run("""(() => { document.querySelector('.search-button__button').click();
+            const form = [...document.querySelectorAll('form.bd-search')].find((f) => f.checkVisibility());
+            const input = form.querySelector('input'), r = input.getBoundingClientRect();
+            return [r.left + parseFloat(getComputedStyle(input).paddingLeft),
+                    form.querySelector('i').getBoundingClientRect().right] })()""")
+        assert icon < inside, page
+
+
+def asked(html):
+    """The results that pages ask to guess."""
+    texts = [p.read_text() for p in html.glob('chapters/*/*.html')]
+    return {id for text in texts for id in re.findall(r'<div class="d2l-predict" id="ask-([\w-]+)"', text)}
+
+
+def test_the_search_gives_no_asked_number_away(html):
+    text = (html / '_static/search-index.js').read_text()
+    entries = json.loads(text.removeprefix('d2lSearch(').removesuffix(');\n'))['entries']
+    sentences = {anchor: title for _, anchor, kind, title, _ in entries if kind == 'result'}
+    questions = asked(html)
+    assert len(questions) > 50
+    assert not [sentences[id] for id in questions if re.search(r'\d', sentences[id])]
 
 
 def test_words_of_a_claim_lead_to_it(html, browser):

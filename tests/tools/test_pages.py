@@ -1,6 +1,7 @@
 """What the pages do to a notebook before it is shown."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ import pytest
 
 from tested_results import predictions
 from tested_results.claims import MEASURED, METADATA_KEY, Claim
-from tools import cards, exercises, ledger_page, pages, runs, source, terms
+from tools import cards, exercises, ledger_page, pages, runs, searching, source, terms
 from tools.source import ROOT
 from tools.theme import formulas
 
@@ -142,16 +143,16 @@ def test_words_without_a_number_stay():
     link = quoted('It [is `so`](#a-o).', 'chapters/a/page').a
     assert link.get_text() == 'is `so`✗' and link['href'] == '#a-o'
     assert link['class'] == ['d2l-said', 'd2l-fails']
-    assert bs4.BeautifulSoup(link['data-card'], 'html.parser').b.text == 'a-o = false'
+    assert bs4.BeautifulSoup(link['data-card'], 'html.parser').b.text == 'it is not so'
 
 
 def test_thousands_keep_their_comma_everywhere():
     """In the link, in its card, and in the box at the cell."""
     link = quoted('It makes [15,329 graphs](#a-n).').a
-    assert link.find(string=True) == '15,329 graphs' and link['title'].startswith('a-n = 15,329 graphs;')
-    assert bs4.BeautifulSoup(link['data-card'], 'html.parser').b.text == 'a-n = 15,329 graphs'
+    assert link.find(string=True) == '15,329 graphs' and link['title'].startswith('15,329 graphs;')
+    assert bs4.BeautifulSoup(link['data-card'], 'html.parser').b.text == '15,329 graphs'
     box = bs4.BeautifulSoup(cards.box(NUMBER, True, [], '#said-a-n'), 'html.parser')
-    assert box.summary.text == '✓ a-n = 15,329 graphs' and '15' not in box.ul.text
+    assert box.summary.text == '✓ 15,329 graphs' and '15' not in box.ul.text
 
 
 def test_a_link_whose_unit_does_not_fit_shows_what_the_source_says():
@@ -196,7 +197,7 @@ def test_the_box_at_the_cell_folds_what_the_card_says():
     boxes = [bs4.BeautifulSoup(o.data['text/html'], 'html.parser').details for o in (out, fact, new)]
     assert [b['id'] for b in boxes] == ['a-n', 'a-o', 'a-b']
     assert [b['class'][1] for b in boxes] == ['d2l-holds', 'd2l-fails', 'd2l-holds']
-    assert [b.summary.text for b in boxes] == ['✓ a-n = 15,329 graphs', '✗ a-o = false',
+    assert [b.summary.text for b in boxes] == ['✓ 15,329 graphs', '✗ it is not so',
                                                '✓ slow ÷ fast = 6.02× (5.70–6.30)']
     assert [b.a['href'] for b in boxes] == ['../../chapters/b/other.html#said-a-n', '#said-a-o',
                                             '#said-a-b']
@@ -262,10 +263,38 @@ def test_the_index_lists_every_exercise_with_its_solution():
     assert exercises.index().count('\n') == len(listed) + 1
 
 
+def test_a_box_is_titled_by_its_sentence_which_gives_no_other_result_away(monkeypatch):
+    said = 'It makes [15,329 graphs](#a-n), and [7×](#a-b) as many later.'
+    monkeypatch.setattr(pages.quotations, 'sentence_of', lambda id: said)
+    book = pages.Book([], ENTRIES)
+    assert pages.statement('a-n', book) == 'It makes 15,329 graphs, and 6× as many later.'
+    asks = pages.Book([], ENTRIES, questions={'a-b': pages.Question('a-b', 'How many?', 'chapters/a/page')})
+    assert pages.statement('a-n', asks) == 'It makes … graphs, and …× as many later.'
+    box = cards.box(NUMBER, True, [], '#said', pages.statement('a-n', book))
+    summary = bs4.BeautifulSoup(box, 'html.parser').summary.text
+    assert summary == '✓ It makes 15,329 graphs, and 6× as many later. 15,329 graphs'
+
+
+def test_what_the_search_looks_in(tmp_path):
+    (tmp_path / 'one.html').write_text(
+        '<article><section id="top"><h1>One<a class="headerlink">#</a></h1><p>Text, <a class="d2l-said" '
+        'data-asked="#">takes 5.3× as long</a>.</p><div class="cell_output">9</div>'
+        '<div class="exercise admonition" id="ex"><p class="admonition-title">Exercise 3 (Why)</p><p>How?</p>'
+        '</div><section id="in"><h2>Inner</h2><p>more</p></section></section></article>')
+    results = [{'id': 'a-b', 'page': 'one', 'sentence': 'It takes 5.3× as long.'},
+               {'id': 'a-n', 'page': 'one', 'sentence': 'It makes 7 graphs.'}]
+    text = searching.index(tmp_path, ['one'], results, {'a-b'})
+    found = json.loads(text.removeprefix('d2lSearch(').removesuffix(');\n'))
+    assert found == {'pages': [['one', 'One']], 'entries': [
+        [0, 'ex', 'exercise', 'Why', 'Exercise 3. How?'],
+        [0, 'top', 'section', 'One', 'Text, takes …× as long.'], [0, 'in', 'section', 'Inner', 'more'],
+        [0, 'a-b', 'result', 'It takes …× as long.', ''], [0, 'a-n', 'result', 'It makes 7 graphs.', '']]}
+
+
 def test_each_exercise_leads_to_its_solutions():
     page = (ROOT / 'chapters' / 'hybridization' / 'exercises.md').read_text()
     linked = exercises.with_solutions(page)
-    assert ('\n\n*Solved:* {ref}`MXNet <hyb-sol-lenet>`, {ref}`PyTorch <hyb-sol-pt-lenet>`.\n```\n'
+    assert ('\n\n*Solved:* {ref}`PyTorch <hyb-sol-pt-lenet>`, {ref}`MXNet <hyb-sol-lenet>`.\n```\n'
             in linked.partition('\n:label: hyb-ex-lenet\n')[2].partition('```{exercise}')[0])
     assert re.sub(r'\n\*Solved:\*.*\n', '', linked) == page
     assert linked.count('*Solved:*') == page.count('```{exercise}') - page.count('```{solution}')
@@ -331,7 +360,10 @@ def test_a_repair_that_finds_nothing_to_repair_says_so(tmp_path):
         'the role of a list': '<div role="list" class="citation-list">',
         'no mode of colours': 'localStorage.getItem("mode") || "";',
         'a second field with the id of the search': '<input id="search-input">\n<input id="search-input">',
-        'the side bar': '<div class="bd-sidebar-primary bd-sidebar">'}
+        'the side bar': '<div class="bd-sidebar-primary bd-sidebar">',
+        'a search by Sphinx': '<script src="_static/searchtools.js"></script>\n'
+                              '  <script src="_static/language_data.js"></script>\n'
+                              '  <script src="searchindex.js"></script>'}
     assert set(faults) == set(pages.REPAIRS)
     for left_out in [None, *faults]:
         one.write_text('<html></html>')
@@ -371,7 +403,7 @@ def standing(program, monkeypatch, tmp_path):
             pages.put(source / 'index.md', text)
             pages.put(source / '_config.yml', 'title: one\nhtml: {}')
             (source / pages.MADE).unlink(missing_ok=True)
-            return 'ledger: …', '{"claims": []}'
+            return 'ledger: …', '{"claims": []}', set()
 
         def jupyter_book(command, **_):
             made = tmp_path / 'src-stored/_build/html'
@@ -379,8 +411,8 @@ def standing(program, monkeypatch, tmp_path):
                 made.mkdir(parents=True, exist_ok=True)
                 with unlimited():
                     (made / 'index.html').write_text(built)
-                (made / 'searchindex.js').write_text(
-                    'Search.setIndex({"docnames":[],"indexentries":{}})')
+                (made / 'searchindex.js').write_text('')
+                (made / '_static').mkdir(exist_ok=True)
             return subprocess.CompletedProcess(command, status, '', '')
         monkeypatch.setattr(pages, 'prepare', prepare)
         monkeypatch.setattr(pages, 'repair', lambda paths: None)       # the stand-in has no theme

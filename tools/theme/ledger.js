@@ -1,43 +1,62 @@
-// The ledger: choose what to see. Without this script the page is a plain table of everything.
+// The ledger: choose what to see; the address keeps the choice, so that a link can lead to it. Without this script the page
+// is a plain table of everything.
 (() => {
-  const ready = (f) => document.readyState === 'loading' ? document.addEventListener('DOMContentLoaded', f) : f();
-  ready(() => {
+  const VERDICTS = ['holds', 'fails', 'undecided', 'not testable here'];
+
+  function ready() {
     const place = document.querySelector('.d2l-filter');
     if (!place) return;
-    const rows = [...document.querySelectorAll('.d2l-ledger tbody tr')];
+    const body = document.querySelector('.d2l-one tbody'), rows = [...body.querySelectorAll('tr[data-verdicts]')];
     const machines = place.dataset.machines.split('|');
-    const each = (f) => [...new Set(rows.flatMap(f))].filter(Boolean).sort();
-    const choices = [
-      ['machine', machines], ['verdict', ['holds', 'fails', 'undecided', 'not testable here']],
-      ['topic', each((r) => [r.dataset.topic])], ['condition', each((r) => r.dataset.needs.split('|'))]];
-    for (const [name, values] of choices) {
-      const label = document.createElement('label'), select = document.createElement('select');
+    const each = (values) => [...new Set(rows.flatMap(values))].filter(Boolean).sort();
+    const choices = {
+      verdict: VERDICTS,
+      topic: each((row) => [row.dataset.topic]),
+      condition: each((row) => row.dataset.needs.split('|')),
+      machine: machines,
+    };
+    const selects = {}, asked = new URLSearchParams(location.search);
+    for (const [name, values] of Object.entries(choices)) {
+      const label = document.createElement('label'), select = selects[name] = document.createElement('select');
       select.name = name;
       if (name !== 'machine') select.append(new Option('all', ''));
-      values.forEach((v, i) => select.append(new Option(v, name === 'machine' ? i : v)));
+      for (const value of values) select.append(new Option(value, value));
+      if (values.includes(asked.get(name))) select.value = asked.get(name);       // else an old or mistyped address
       label.append(`${name} `, select);
       place.append(label);
     }
     const count = document.createElement('p');
     count.setAttribute('role', 'status');
     place.append(count);
-    const show = () => {
-      const want = Object.fromEntries([...place.querySelectorAll('select')].map((s) => [s.name, s.value]));
+
+    function show() {
+      const machine = machines.indexOf(selects.machine.value);
       let shown = 0;
-      for (const r of rows) {
-        const verdict = r.dataset.verdicts.split('|')[+want.machine];
-        r.hidden = !((!want.verdict || verdict === want.verdict) && (!want.topic || r.dataset.topic === want.topic)
-          && (!want.condition || r.dataset.needs.split('|').includes(want.condition)));
-        shown += !r.hidden;
+      for (const row of rows) {
+        const verdict = row.dataset.verdicts.split('|')[machine], needs = row.dataset.needs.split('|');
+        const right = [[selects.verdict, [verdict]], [selects.topic, [row.dataset.topic]], [selects.condition, needs]]
+          .every(([select, mine]) => !select.value || mine.includes(select.value));
+        row.hidden = !right;
+        shown += right;
       }
-      // A page of which no claim is shown steps back with its heading.
-      for (const box of document.querySelectorAll('.d2l-ledger')) {
-        const section = box.closest('section');
-        section.hidden = ![...box.querySelectorAll('tbody tr')].some((r) => !r.hidden);
+      // A page of which no statement is shown steps back with its name.
+      for (const name of body.querySelectorAll('.d2l-page')) {
+        let row = name.nextElementSibling;
+        while (row && row.hidden) row = row.nextElementSibling;
+        name.hidden = !row || row.matches('.d2l-page');
       }
-      count.textContent = `${shown} of ${rows.length} claims`;
-    };
-    place.addEventListener('change', show);
+      count.textContent = `${shown} of ${rows.length} statements`;
+    }
+    function keep() {
+      const query = new URLSearchParams(location.search);
+      for (const [name, select] of Object.entries(selects)) {
+        if (select.selectedIndex > 0) query.set(name, select.value); else query.delete(name);
+      }
+      const address = `${location.pathname}${query.size ? `?${query}` : ''}${location.hash}`;
+      try { history.replaceState(null, '', address); } catch { /* this browser keeps the addresses of files */ }
+    }
+    place.addEventListener('change', () => { show(); keep(); });
     show();
-  });
+  }
+  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', ready); else ready();
 })();

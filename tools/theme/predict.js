@@ -1,5 +1,5 @@
-// Guess first: a form in front of a folded result, whose number no other place gives away; and on the page of guesses
-// how good they are.
+// Guess first: a form in front of a result. Until the guess is made, outputs up to the result are folded, and no sentence
+// gives its number away; code and text always stand. On the page of guesses: how good they are.
 // Plain script, no library; works from file://. Guesses stay in this browser, under KEY.
 (() => {
   const KEY = 'd2l-guesses', SHOWN = 'd2l-shown';      // SHOWN: ids shown without a guess; '*' for all
@@ -110,38 +110,40 @@
     skip(skipped().filter((other) => other !== id));
   }
 
-  // Elements after `start` up to `end`, in the order of the page, none inside another.
-  function between(start, end) {
-    const list = [];
-    for (let e = start; e !== end; list.push(e)) {
-      while (!e.nextElementSibling) e = e.parentElement;
-      e = e.nextElementSibling;
-      while (e !== end && e.contains(end)) e = e.firstElementChild;
-    }
-    return list;
+  // What the cells after a question print, up to the end of the cell of its result, and what repeats its figure further
+  // down. Code, text and other questions stand.
+  function printed(start, end, figure) {
+    const follows = (e, other) => other.compareDocumentPosition(e) & Node.DOCUMENT_POSITION_FOLLOWING;
+    const between = (e) => !follows(e, end) || end.contains(e);
+    const digits = figure.match(/^[\d.,]*/)[0];          // a shorter number means many things
+    const repeats = (e) => digits.replace(/\D/g, '').length > 2 && e.textContent.split(/[^\d.,]+/).includes(digits);
+    return [...document.querySelectorAll('.cell_output > *')]
+      .filter((e) => follows(e, start) && (between(e) || repeats(e)) && !e.querySelector('.d2l-predict'));
   }
 
-  // The first paragraph after a result's cell: it usually says the figure again. Behind a heading it is about something else.
-  function retold(end) {
-    let e = end.nextElementSibling;
-    while (e && e.matches('.cell') && !e.querySelector('.d2l-predict')) e = e.nextElementSibling;
-    return e && e.matches('p, ul, ol, blockquote') ? [e] : [];
-  }
+  const open = new Map();        // questions without an answer, by claim: what they fold, and their form
+  const results = new Set();     // outputs with the result of an answered question: not folded by their neighbours
 
-  const open = new Map();        // questions without an answer, by claim: where they end, and what they fold
-  const results = new Set();     // where the others end: not folded by their neighbours
-  const around = (e) => [...results].some((r) => e !== r && e.contains(r)) ? [...e.children].flatMap(around) : [e];
+  // Folds what the open questions hide, and says so at each cell, with a way to the question.
   function fold() {
-    const ends = new Set([...open.values()].map((q) => q.end));
+    document.querySelectorAll('.d2l-held').forEach((e) => e.remove());
     document.querySelectorAll('.d2l-folded').forEach((e) => e.classList.remove('d2l-folded'));
-    for (const { list } of open.values()) {
-      for (const e of list.flatMap(around)) e.classList.toggle('d2l-folded', ends.has(e) || !results.has(e));
+    for (const [id, { list }] of open) {
+      for (const output of list.filter((e) => !results.has(e))) {
+        output.classList.add('d2l-folded');
+        const first = !output.parentElement.querySelector(':scope > .d2l-held');
+        if (first) output.before(held(id, output.parentElement));
+      }
     }
     veil();
   }
+  function held(id, outputs) {
+    const what = outputs.querySelector('img') ? 'The figure' : outputs.querySelector('.d2l-claim') ? 'The result' : 'The output';
+    return make('p', { class: 'd2l-held' }, `${what} is shown after `, make('a', { href: `#ask-${id}` }, 'your guess'), '.');
+  }
   function unfold(id) {
     if (!open.has(id)) return;
-    results.add(open.get(id).end);
+    results.add(open.get(id).result);
     open.delete(id);
     fold();
   }
@@ -218,10 +220,11 @@
     const said = make('p', { role: 'status', tabindex: -1, class: 'd2l-guess-said' });
     place.append(said);
     const start = place.closest('.cell') || place, end = claim.closest('.cell') || claim;
+    const result = claim.closest('.cell_output > *') || claim;
     const compare = (e) => `You guessed ${shown(e)}. Measured: ${place.dataset.figure}. That is ${verdict({ ...e, measured })}.`;
     const old = load()[id];
     if (old) {
-      results.add(end);
+      results.add(result);
       if (none(old.measured)) keep({ [id]: { ...old, measured } });
       said.textContent = compare(old);
       return;
@@ -244,7 +247,7 @@
       make('details', {}, make('summary', {}, 'with an interval'), lowLabel, ' ', low, ' ', highLabel, ' ', high,
         ' so wide that you are 80% sure of it'),
       make('div', {}, make('button', { type: 'submit' }, 'Lock it and show the result'), ' ', show, ' ', mute(), ' ', link));
-    open.set(id, { place, form, end, list: [...between(start, end), ...retold(end)] });
+    open.set(id, { form, result, list: printed(start, end, place.dataset.figure) });
     const finish = (text) => {
       form.remove();
       unfold(id);
@@ -270,8 +273,8 @@
     try { target = document.getElementById(decodeURIComponent(location.hash.slice(1))); } catch { return; }
     if (!target) return;
     const before = open.size;
-    for (const [id, { place, list }] of [...open]) {
-      if (list.some((e) => e.contains(target) || e.parentElement === target && !target.contains(place))) unfold(id);
+    for (const [id, { list }] of [...open]) {
+      if (list.some((e) => e.contains(target))) unfold(id);
     }
     if (open.size < before || veiled.has(target)) (veiled.get(target) || target).scrollIntoView();
   }

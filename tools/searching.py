@@ -1,0 +1,73 @@
+"""What the search looks in: the sections, terms, exercises and results of the pages, each with its text.
+
+It is written as a script that calls a function of ``search.js``, so that a browser loads it from a file too.
+"""
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import bs4
+
+NAME = '_static/search-index.js'
+NUMBER = re.compile(r'\d[\d,.]*')
+# Of a page: what it draws around text, what a program reads or prints, and what stands in another entry.
+NOT_TEXT = ('.headerlink, .cell_input, .cell_output, pre, script, style, img, .d2l-ledger, .d2l-predict, '
+            '.d2l-mark, .d2l-run, .d2l-whose, .toggle-button, .d2l-live')
+Entry = tuple[int, str, str, str, str]      # page by number, anchor, kind, title, text
+
+
+def index(html: Path, toc: list[str], results: list[dict], asked: set[str]) -> str:
+    """The script: all pages with their titles, and their entries.
+
+    Args:
+        html: the pages; ``toc`` names them in the order of the book.
+        results: of the ledger, each with its id, page and sentence.
+        asked: ids of results that the book asks to guess; the search gives no number of them away.
+    """
+    pages, entries = [], []
+    for number, name in enumerate(toc):
+        article = bs4.BeautifulSoup((html / f'{name}.html').read_text(), 'html.parser').article
+        hide(article)
+        pages.append([name, said(article.h1)])
+        entries += of_page(article, number)
+    place = {name: number for number, name in enumerate(toc)}
+    for result in results:
+        sentence = NUMBER.sub('…', result['sentence']) if result['id'] in asked else result['sentence']
+        entries.append((place[result['page']], result['id'], 'result', sentence, ''))
+    data = json.dumps({'pages': pages, 'entries': entries}, ensure_ascii=False, separators=(',', ':'))
+    return f'd2lSearch({data});\n'
+
+
+def hide(article: bs4.Tag) -> None:
+    """Take out what is no text of an article, and the numbers of results that are asked for."""
+    for part in article.select(NOT_TEXT):
+        part.decompose()
+    for link in article.select('a.d2l-said[data-asked]'):
+        link.string = NUMBER.sub('…', link.get_text())
+
+
+def said(part: bs4.Tag) -> str:
+    """The text of a part of a page, in one line."""
+    words = re.sub(r'\s+', ' ', part.get_text(' '))
+    return re.sub(r' (?=[,.;:)])|(?<=\() ', '', words).strip()
+
+
+def of_page(article: bs4.Tag, page: int) -> Iterator[Entry]:
+    """The entries of a page: terms, exercises, and then sections without those and without inner sections."""
+    for term in article.select('dl.glossary > dt[id]'):
+        yield page, term['id'], 'term', said(term), said(term.find_next_sibling('dd'))
+    for exercise in article.select('.exercise.admonition[id]'):
+        title = exercise.select_one('.admonition-title')
+        words = re.sub(r'^Exercise \d+ \((?:\d+ · )?(.*)\)$', r'\1', said(title))
+        text = f'{said(title).partition(" (")[0]}. {said(exercise).removeprefix(said(title)).strip()}'
+        yield page, exercise['id'], 'exercise', words, text
+    for section in article.select('section[id]'):
+        heading = section.find(re.compile(r'^h[1-6]$'), recursive=False)
+        if heading:
+            own = copy.copy(section)
+            for part in own.select('section, h1, h2, h3, h4, dl.glossary, .exercise.admonition'):
+                part.extract()
+            yield page, section['id'], 'section', said(heading), said(own)
