@@ -1,0 +1,312 @@
+"""Expensive looks at single steps, which are not timed: operators, the lines that call them, where Python spends its time.
+
+Each look is started and stopped between two steps. A look that could disturb the script is left out: the profiler where the
+script profiles itself, and function modes where it compiles, for they would make it compile again.
+"""
+
+import ast
+import contextlib
+import linecache
+import os
+import sys
+import sysconfig
+import threading
+import weakref
+from collections import Counter
+from dataclasses import dataclass, field
+from time import perf_counter, sleep
+from typing import Any
+
+from why_slow.script import OWN
+
+LIBRARIES = tuple({os.path.realpath(sysconfig.get_paths()[k]) + os.sep for k in ('stdlib', 'platstdlib', 'purelib', 'platlib')})
+SAMPLED_EVERY = 0.002
+_own_file: dict[str, bool] = {}
+
+
+def is_scripts(filename: str) -> bool:
+    """Whether a file is the reader's: not of a library, not of the tool."""
+    known = _own_file.get(filename)
+    if known is None:
+        path = os.path.realpath(filename)
+        known = not (filename.startswith('<') and not filename.startswith('<ipython')) \
+            and not path.startswith(LIBRARIES) and not path.startswith(OWN)
+        _own_file[filename] = known
+    return known
+
+
+def scripts_frames(frame: Any) -> list[tuple[str, int, str]]:
+    """The script's places on the stack, the innermost first: file, line, function."""
+    places = []
+    while frame is not None:
+        code = frame.f_code
+        if is_scripts(code.co_filename):
+            places.append((code.co_filename, frame.f_lineno, code.co_name))
+        frame = frame.f_back
+    return places
+
+
+def scripts_line(frame: Any) -> tuple[str, int] | None:
+    """The innermost line of the script on the stack."""
+    while frame is not None:
+        if is_scripts(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def named(place: tuple | None) -> str | None:
+    """``train.py:41``."""
+    return f'{os.path.basename(place[0])}:{place[1]}' if place else None
+
+
+def text_of(place: tuple | None) -> str:
+    """What stands on the line."""
+    return linecache.getline(place[0], place[1]).strip() if place else ''
+
+
+# Operators ---------------------------------------------------------------------------------------
+
+@dataclass
+class Operators:
+    """What PyTorch's profiler saw of one step. Seconds; ``own`` excludes the operators that an operator calls."""
+
+    count: int = 0
+    seconds: float = 0.0
+    by_name: dict[str, tuple[int, float]] = field(default_factory=dict)
+    flops: float = 0.0
+    wide: float = 0.0           # seconds in operators on float64
+
+
+class OperatorLook:
+    """The profiler around one step."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.result = Operators()
+
+    def start(self) -> None:
+        profiler = self.torch.profiler
+        self.profile = profiler.profile(activities=[profiler.ProfilerActivity.CPU], record_shapes=True, with_flops=True)
+        with _quiet():
+            self.profile.__enter__()
+
+    def stop(self) -> None:
+        with _quiet():
+            self.profile.__exit__(None, None, None)
+        result = self.result
+        for event in self.profile.key_averages():
+            own = event.self_cpu_time_total * 1e-6
+            if event.key.startswith(('aten::', 'c10d::', 'gloo:', 'mkldnn', 'torch_')) or '::' in event.key:
+                result.count += event.count
+                result.seconds += own
+                result.by_name[event.key] = (event.count, own)
+            flops = event.flops or 0
+            if event.key in ('aten::conv1d', 'aten::conv2d', 'aten::conv3d'):
+                flops *= 3                  # the profiler counts the forward pass alone
+            if 'mm' in event.key or 'conv' in event.key:
+                result.flops += flops
+        self.profile = None
+
+
+@contextlib.contextmanager
+def _quiet():
+    """The profiler writes notes to stderr by C++."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
+
+
+# Lines -------------------------------------------------------------------------------------------
+
+@dataclass
+class Calls:
+    """Calls of one function of PyTorch from one line of the script in one step."""
+
+    count: int = 0
+    seconds: float = 0.0
+    bytes: int = 0
+    wide: int = 0               # calls with a float64 tensor
+    arguments: Counter = field(default_factory=Counter)       # how often each parameter was one
+    parameters: int = 0         # calls on a parameter or a gradient
+    part: str = 'rest'
+    outer: tuple = ()           # the script's places, the innermost first
+
+
+SYNCHRONIZING = {'item', 'tolist', 'numpy', '__bool__', '__float__', '__int__', '__index__', 'cpu', 'nonzero', '__array__'}
+COPYING = {'to', 'contiguous', 'clone', 'double', 'float', 'half', 'bfloat16', 'cpu', 'numpy', 'type', 'type_as', 'copy_', 'cuda',
+           'tensor', 'as_tensor', 'from_numpy', 'tolist'}
+
+
+class LineLook:
+    """Which line of the script calls which function of PyTorch, how often, for how long; what the graph saves."""
+
+    def __init__(self, torch: Any, watch: Any) -> None:
+        self.calls: dict[tuple, Calls] = {}
+        self.saved: dict[int, int] = {}
+        self.seconds_in_rest = 0.0
+        self.torch = torch
+        self.watch = watch
+        self.parameters: set[int] = set()
+
+    def possible(self) -> bool:
+        """Not where the script uses a function mode of its own, and not where it compiles."""
+        return self.torch._C._len_torch_function_stack() == 0
+
+    def start(self) -> None:
+        torch, look, watch, calls = self.torch, self, self.watch, self.calls
+        self.parameters = {id(p) for o in watch.optimizers.values() for g in o.param_groups for p in g['params']}
+        parameters = self.parameters
+        Tensor = torch.Tensor
+
+        class Mode(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                began = perf_counter()
+                result = function(*args, **(kwargs or {}))
+                seconds = perf_counter() - began
+                if watch.part == 'loader' or not watch.mine():
+                    return result
+                name = getattr(function, '__name__', str(function))
+                if name == '__get__':
+                    name = getattr(getattr(function, '__self__', None), '__name__', name)
+                    if name != 'grad':
+                        return result
+                places = scripts_frames(sys._getframe(1))
+                if not places:
+                    return result
+                key = (places[0][:2], name, watch.part)
+                one = calls.get(key)
+                if one is None:
+                    one = calls[key] = Calls(part=watch.part, outer=tuple(places))
+                one.count += 1
+                one.seconds += seconds
+                if watch.part == 'rest':
+                    look.seconds_in_rest += seconds
+                touched = False
+                for a in args:
+                    if isinstance(a, Tensor):
+                        one.wide += a.dtype == torch.float64
+                        if id(a) in parameters:
+                            one.arguments[id(a)] += 1
+                            touched = True
+                one.parameters += touched
+                if isinstance(result, Tensor) and name in COPYING:
+                    if not (args and isinstance(args[0], Tensor) and args[0].data_ptr() == result.data_ptr()):
+                        one.bytes += result.numel() * result.element_size()
+                return result
+
+        def pack(tensor):
+            if id(tensor) not in parameters:
+                storage = tensor.untyped_storage()
+                look.saved[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        self.mode = Mode()
+        self.mode.__enter__()
+        self.saved_hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
+        try:
+            self.saved_hooks.__enter__()
+        except RuntimeError:            # the script does not allow hooks here
+            self.saved_hooks = None
+
+    def stop(self) -> None:
+        if self.saved_hooks is not None:
+            self.saved_hooks.__exit__(None, None, None)
+        self.mode.__exit__(None, None, None)
+
+
+# Samples -----------------------------------------------------------------------------------------
+
+class Samples:
+    """Where the watched thread is, some five hundred times a second: the part and the script's lines."""
+
+    def __init__(self, watch: Any) -> None:
+        self.watch = watch
+        self.found: Counter = Counter()
+        self.total = 0
+        self.going = False
+
+    def start(self) -> None:
+        self.going = True
+        self.thread = threading.Thread(target=self._sample, daemon=True, name='why_slow')
+        self.thread.start()
+
+    def _sample(self) -> None:
+        while self.going:
+            frame = sys._current_frames().get(self.watch.thread)
+            part = self.watch.part
+            if frame is not None and not frame.f_code.co_filename.startswith(OWN):
+                inner = (frame.f_code.co_filename, frame.f_code.co_name)
+                self.found[part, tuple(scripts_frames(frame)), inner] += 1
+                self.total += 1
+            sleep(SAMPLED_EVERY)
+
+    def stop(self) -> None:
+        self.going = False
+        self.thread.join()
+
+
+# Graphs that are kept ----------------------------------------------------------------------------
+
+class KeptGraphs:
+    """Whether the graphs of losses outlive their steps: a mark hangs on each graph and lives as long as it."""
+
+    class Mark:
+        __slots__ = ('__weakref__',)
+
+    def __init__(self, watch: Any) -> None:
+        self.watch = watch
+        self.marks: list[tuple[int, weakref.ref]] = []
+        self.line: tuple | None = None
+
+    def start(self) -> None:
+        self.watch.on_backward = self._mark
+
+    def _mark(self, tensor: Any) -> None:
+        node = getattr(tensor, 'grad_fn', None)
+        if node is None:
+            return
+        if self.line is None:
+            self.line = scripts_line(sys._getframe(2))
+        mark = self.Mark()
+        node.metadata['why_slow'] = mark
+        self.marks.append((self.watch.steps, weakref.ref(mark)))
+
+    def stop(self) -> None:
+        self.watch.on_backward = None
+
+    def alive(self, before: int) -> tuple[int, int]:
+        """Of the graphs marked earlier than step ``before``, how many live, and how many there were."""
+        old = [mark() is not None for step, mark in self.marks if step < before]
+        return sum(old), len(old)
+
+    def keeper(self) -> tuple | None:
+        """The line of the script that keeps the loss, as far as its text tells."""
+        if self.line is None:
+            return None
+        call = text_of(self.line)
+        name = call.split('.backward')[0].split('(')[-1].split('=')[-1].strip() if '.backward' in call else 'loss'
+        name = name.split('.')[0].split('[')[0].rstrip(')') or 'loss'
+        lines = linecache.getlines(self.line[0])
+        try:
+            tree = ast.parse(''.join(lines))
+        except SyntaxError:
+            return self.line
+        freed = ('item', 'detach', 'tolist')
+        for node in ast.walk(tree):
+            keeps = isinstance(node, ast.AugAssign) or (
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+                and node.func.attr in ('append', 'add', 'insert', 'update', 'appendleft'))
+            plain = keeps and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
+            numbers = plain and any(isinstance(n, ast.Attribute) and n.attr in freed or isinstance(n, ast.Name) and n.id == 'float'
+                                    for n in ast.walk(node))
+            if plain and not numbers:
+                return self.line[0], node.lineno
+        return self.line
