@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -102,7 +101,6 @@ class Run:
         self.rank = int(os.environ.get('RANK', 0)) if 'WORLD_SIZE' in os.environ else 0
         self.watch = Watch()
         self.session = Session(self.watch, chosen.seconds, not chosen.no_what_ifs)
-        self.session.cores = _cores()
         self.session.progress = Progress(quiet=self.rank > 0)
         self.imports = AfterImport({'torch': self._torch, 'mxnet': self._mxnet})
         self.ended = 'script'
@@ -238,14 +236,3 @@ class Run:
                     'why_slow itself, for example by torchrun --nproc-per-node 2 -m why_slow train.py.')
         return ('The script took no step: no optimizer of torch.optim, no gluon.Trainer and no backward pass was called often enough '
                 'in the thread that runs it.')
-
-
-def _cores() -> int:
-    """Logical cores that this process can keep busy."""
-    from tested_results.machine import cores
-    return cores()
-
-
-def home() -> Path:
-    """The folder of the package."""
-    return Path(__file__).resolve().parent

@@ -530,7 +530,7 @@ def graph_breaks(e: Evidence) -> Finding | None:
 def gaps(e: Evidence) -> Finding | None:
     """Python code of the script in which no operator runs, outside of the preparation of data."""
     samples = e.session.samples
-    if samples is None or samples.total < 20:
+    if samples is None or samples.number < 20:
         return None
     found = _python_in_loop(e, before_model=False)
     if not found:

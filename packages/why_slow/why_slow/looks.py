@@ -8,13 +8,14 @@ import ast
 import contextlib
 import linecache
 import os
+import signal
 import sys
 import sysconfig
 import threading
 import weakref
 from collections import Counter
 from dataclasses import dataclass, field
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any
 
 from why_slow.script import OWN
@@ -225,32 +226,44 @@ class LineLook:
 # Samples -----------------------------------------------------------------------------------------
 
 class Samples:
-    """Where the watched thread is, some five hundred times a second: the part and the script's lines."""
+    """Where the script is: some five hundred times a second a timer's signal asks for the part and the script's lines.
+
+    The handler runs in the main thread between two instructions of Python, so each sample weighs as many seconds as have
+    passed since the one before: a long operator is one sample, and a heavy one.
+    """
 
     def __init__(self, watch: Any) -> None:
         self.watch = watch
         self.found: Counter = Counter()
-        self.total = 0
-        self.going = False
+        self.total = 0.0
+        self.number = 0
+        self.before: Any = None
+
+    def possible(self) -> bool:
+        """Not where the script uses the timer itself, nor where it takes its steps in another thread."""
+        return (hasattr(signal, 'setitimer') and threading.current_thread() is threading.main_thread()
+                and signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN))
 
     def start(self) -> None:
-        self.going = True
-        self.thread = threading.Thread(target=self._sample, daemon=True, name='why_slow')
-        self.thread.start()
+        self.before = signal.signal(signal.SIGALRM, self._sample)
+        self.last = perf_counter()
+        signal.setitimer(signal.ITIMER_REAL, SAMPLED_EVERY, SAMPLED_EVERY)
 
-    def _sample(self) -> None:
-        while self.going:
-            frame = sys._current_frames().get(self.watch.thread)
-            part = self.watch.part
-            if frame is not None and not frame.f_code.co_filename.startswith(OWN):
-                inner = (frame.f_code.co_filename, frame.f_code.co_name)
-                self.found[part, tuple(scripts_frames(frame)), inner] += 1
-                self.total += 1
-            sleep(SAMPLED_EVERY)
+    def _sample(self, number: int, frame: Any) -> None:
+        now = perf_counter()
+        seconds, self.last = now - self.last, now
+        if not self.watch.active or frame is None:      # between two steps
+            return
+        inner = (frame.f_code.co_filename, frame.f_code.co_name)
+        self.found[self.watch.part, tuple(scripts_frames(frame)), inner] += seconds
+        self.total += seconds
+        self.number += 1
 
     def stop(self) -> None:
-        self.going = False
-        self.thread.join()
+        if self.before is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self.before)
+            self.before = None
 
 
 # Graphs that are kept ----------------------------------------------------------------------------

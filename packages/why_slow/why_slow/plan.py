@@ -4,7 +4,6 @@
 between two yields only; when the generator returns, the script is ended.
 """
 
-import gc
 import math
 import os
 import resource
@@ -38,7 +37,7 @@ class Session:
     torch: Any = None
     mxnet: Any = None
     patches: Patches = field(default_factory=Patches)
-    cores: int = 1
+    cores: int = 1          # that this process can keep busy
     roots: list[Any] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
     warm: int = 0
@@ -153,6 +152,8 @@ def _find_modules(session: Session, step: Step) -> None:
 
 def _settings(session: Session) -> None:
     """Settings of the framework that a finding may speak of."""
+    from tested_results.machine import cores    # here, for it imports NumPy, which the script may want to set up itself
+    session.cores = cores()
     settings = session.settings
     settings['profile'] = sys.getprofile() is not None
     settings['trace'] = sys.gettrace() is not None
@@ -219,6 +220,7 @@ def _look(session: Session) -> Generator[None, Step, None]:
                 yield
             finally:
                 look.stop()
+            yield       # optimizer.step is a recorded function that is still open: it must end before another profile
         session.operators = look.result
     if torch is not None and not session.compiles:
         look = looks.LineLook(torch, watch)
@@ -235,14 +237,16 @@ def _look(session: Session) -> Generator[None, Step, None]:
                 if is_ordinary(step, usual):
                     break
             session.lines = look
-    session.samples = looks.Samples(watch)
-    session.samples.start()
+    samples = looks.Samples(watch)
+    if samples.possible():
+        session.samples = samples
+        samples.start()
     until = perf_counter() + SAMPLED
     for number in range(200):
         yield
         if perf_counter() > until and number >= 1:
             break
-    session.samples.stop()
+    samples.stop()
     watch.keep_input = watch.keep_batch = False
     if session.graphs is not None:
         session.graphs.stop()
@@ -277,7 +281,7 @@ def _own_cost(session: Session) -> float:
     """Seconds that the marks of one step take: so many empty parts, entered and left, in pairs with a loop without."""
     usual = session.usual
     marks = 2 + sum(usual.get(name, 0) for name in ('batches', 'epochs', 'backwards', 'forward', 'evaluation', 'checkpoints'))
-    watch, number = session.watch, 2000
+    watch, number = Watch(), 2000       # another one: the script's own must not count these
     pairs = []
     for _ in range(5):
         began = perf_counter()
@@ -290,7 +294,6 @@ def _own_cost(session: Session) -> float:
         for _ in range(number):
             pass
         pairs.append((middle - began) - (perf_counter() - middle))
-    watch.fresh()
     return statistics.median(pairs) / number * marks
 
 
@@ -322,7 +325,6 @@ def _try_on_copy(session: Session) -> None:
             session.narrowed = trial.ratio(trial.step, lambda: trial.step(module=module, args=args1, kwargs=kwargs1), seconds)
         except Exception:
             session.narrowed = None
-    gc.collect()
 
 
 # What-ifs ----------------------------------------------------------------------------------------

@@ -159,24 +159,29 @@ def _made_of(step: dict, report: dict) -> list[str]:
             lines.append(f'  {name:20s} {written(seconds):>9s}  {100 * seconds / whole:3.0f}%  {"█" * round(40 * seconds / whole)}')
     for part, seconds in step['between'].items():
         lines.append(f'  between steps: {part}, {written(seconds)} for each step')
-    facts = []
-    if step['operators']:
-        facts.append(f'{step["operators"]["count"]:,} operator calls of {written(step["operators"]["mean_seconds"])}')
-    if step['flops']:
-        facts.append(f'{show(step["flops"] / step["seconds"] / 1e9, "GFLOP/s")} in matrix products and convolutions')
-    if step['examples_per_second']:
-        facts.append(f'{step["examples_per_second"]:,.0f} examples a second')
-    memory = step['memory']
-    if memory.get('parameters'):
-        facts.append(', '.join(f'{name} {memory[name] / 1e6:,.1f} MB' for name in ('parameters', 'optimizer', 'activations')
-                               if memory.get(name)))
-    if memory.get('peak'):
-        facts.append(f'peak {memory["peak"] / 1e6:,.0f} MB')
-    if facts:
-        lines += textwrap.wrap('; '.join(facts), WIDTH, initial_indent='  ', subsequent_indent='  ')
+    if facts(step):
+        lines += textwrap.wrap('; '.join(facts(step)), WIDTH, initial_indent='  ', subsequent_indent='  ')
     cost = report['cost']
     lines.append(f'  Watching took {written(cost["seconds_per_step"])} of each step ({100 * cost["share"]:.2g}%).')
     return lines
+
+
+def facts(step: dict) -> list[str]:
+    """Counts and sizes of a step, in words."""
+    found = []
+    if step['operators']:
+        found.append(f'{step["operators"]["count"]:,} operator calls of {written(step["operators"]["mean_seconds"])}')
+    if step['flops']:
+        found.append(f'{show(step["flops"] / step["seconds"] / 1e9, "GFLOP/s")} in matrix products and convolutions')
+    if step['examples_per_second']:
+        found.append(f'{step["examples_per_second"]:,.0f} examples a second')
+    memory = step['memory']
+    if memory.get('parameters'):
+        found.append(', '.join(f'{name} {memory[name] / 1e6:,.1f} MB' for name in ('parameters', 'optimizer', 'activations')
+                               if memory.get(name)))
+    if memory.get('peak'):
+        found.append(f'peak {memory["peak"] / 1e6:,.0f} MB')
+    return found
 
 
 def _findings(report: dict) -> list[str]:
@@ -216,11 +221,15 @@ def _what_ifs(report: dict) -> list[str]:
     return lines
 
 
+def note_lines(report: dict) -> list[str]:
+    """What else the reader has to know, one sentence or two each."""
+    ended = 'The script was ended when the measuring was over, before its own end.'
+    return [*report['notes'], *([ended] if report['ended'] == 'steps' else [])]
+
+
 def _notes(report: dict) -> list[str]:
     lines = []
-    if report['ended'] == 'steps':
-        report = {**report, 'notes': [*report['notes'], 'The script was ended when the measuring was over, before its own end.']}
-    for note in report['notes']:
+    for note in note_lines(report):
         lines += ['', *textwrap.wrap(note, WIDTH)]
     return lines
 
