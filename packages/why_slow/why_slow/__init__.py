@@ -8,4 +8,5 @@ runs, and prints a report. In a notebook: ``%load_ext why_slow``, then ``%%why_s
 def load_ipython_extension(shell) -> None:
     """``%load_ext why_slow``."""
     from why_slow.notebook import load
+
     load(shell)

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -27,13 +28,23 @@ class Interrupted(Ended):
 def parsed(arguments: list[str]) -> argparse.Namespace:
     """Our arguments, which end where the script begins; everything from there on is the script's."""
     parser = argparse.ArgumentParser(
-        prog='python -m why_slow', usage=USAGE, allow_abbrev=False,
-        description='What do the steps of a training script wait for, and which remedy helps? The script is run unchanged.')
-    parser.add_argument('--seconds', type=float, default=60, help='how long to watch, from the first step on (60)')
+        prog='python -m why_slow',
+        usage=USAGE,
+        allow_abbrev=False,
+        description='What do the steps of a training script wait for, and which remedy helps? The script is run unchanged.',
+    )
+    parser.add_argument(
+        '--seconds', type=float, default=60, help='how long to watch, from the first step on (60)'
+    )
     parser.add_argument('--html', metavar='FILE', help='write the report as one HTML file as well')
     parser.add_argument('--json', metavar='FILE', help='write the report as JSON as well')
     parser.add_argument('--no-what-ifs', action='store_true', help='only watch; switch nothing')
-    parser.add_argument('--ci', nargs=2, metavar=('OLD', 'NEW'), help='compare two reports; exit status 1 if the step got slower')
+    parser.add_argument(
+        '--ci',
+        nargs=2,
+        metavar=('OLD', 'NEW'),
+        help='compare two reports; exit status 1 if the step got slower',
+    )
     parser.add_argument('-m', dest='module', nargs=argparse.REMAINDER, help='run a module, as python -m does')
     parser.add_argument('script', nargs=argparse.REMAINDER, help='the script and its arguments')
     chosen = parser.parse_args(arguments)
@@ -53,6 +64,7 @@ def main(arguments: list[str]) -> int:
     chosen = parsed(arguments)
     if chosen.ci:
         from why_slow.compare import compare
+
         return compare(*chosen.ci)
     if not chosen.is_module and not os.path.isfile(chosen.script[0]):
         what = 'is a folder' if os.path.isdir(chosen.script[0]) else 'does not exist'
@@ -60,7 +72,7 @@ def main(arguments: list[str]) -> int:
         return 2
     for path in filter(None, (chosen.html, chosen.json)):
         problem = _unwritable(path)
-        if problem:             # said before the script has run for a minute
+        if problem:  # said before the script has run for a minute
             print(f'why_slow: {path} cannot be written: {problem}', file=sys.stderr)
             return 2
     # The script may change the folder.
@@ -128,21 +140,26 @@ class Run:
         self.imports.remove()
         self.session.restore()
 
-    def run(self) -> int:
-        """Run the script and report; its exit status, or ours."""
+    def run(self, train: Callable[[], None] | None = None) -> int:
+        """Run the script, or a function instead of it, and report; its exit status, or ours."""
         self.start()
         ordinary = self._on_interrupt()
         status: int | None = 0
         try:
-            name, arguments = self.chosen.script[0], self.chosen.script[1:]
-            (script.run_module if self.chosen.is_module else script.run_file)(name, arguments)
+            name, *arguments = self.chosen.script
+            if train is not None:
+                train()
+            elif self.chosen.is_module:
+                script.run_module(name, arguments)
+            else:
+                script.run_file(name, arguments)
         except Interrupted as end:
             self.ended, status = 'steps', 130
             script.without_us(end).__traceback__ = None
             self.session.notes.append('Ctrl-C ended the script; this is what had been found until then.')
         except Ended as end:
             self.ended = 'steps'
-            end.__traceback__ = None    # frees the script's frames, and with them the workers of its loaders
+            end.__traceback__ = None  # frees the script's frames, and with them the workers of its loaders
         except SystemExit as end:
             status = self._exit_status(end)
         except BaseException as error:
@@ -168,7 +185,10 @@ class Run:
     def _on_interrupt(self) -> Any:
         """The first Ctrl-C ends the script for a report, the second everything."""
         previous = signal.getsignal(signal.SIGINT)
-        if threading.current_thread() is not threading.main_thread() or previous is not signal.default_int_handler:
+        if (
+            threading.current_thread() is not threading.main_thread()
+            or previous is not signal.default_int_handler
+        ):
             return previous
 
         def once(number, frame):
@@ -177,6 +197,7 @@ class Run:
                 raise KeyboardInterrupt
             self.watch.over = True
             raise Interrupted
+
         signal.signal(signal.SIGINT, once)
         return previous
 
@@ -187,7 +208,9 @@ class Run:
     def _given_up(self) -> None:
         """The script catches what ends it: report now, and let it run unwatched."""
         self.ended = 'steps'
-        self.session.notes.append('The script caught the exception that was to end it, and goes on by itself, unwatched.')
+        self.session.notes.append(
+            'The script caught the exception that was to end it, and goes on by itself, unwatched.'
+        )
         self.stop()
         self.report()
 
@@ -198,11 +221,14 @@ class Run:
         self.reported = True
         failure = self.watch.failure
         if failure is not None:
-            self.session.notes.append(f'The watching failed with {type(failure).__name__}: {failure}. This is what it had found.')
+            self.session.notes.append(
+                f'The watching failed with {type(failure).__name__}: {failure}. This is what it had found.'
+            )
         if not self.session.plain:
             self._say(self._no_steps())
             return 0 if self.ended == 'script' else 1
         from why_slow import report
+
         name = self.chosen.script[0]
         found = report.result(self.session, name, self.chosen.script[1:], self.ended)
         print(report.text(found), flush=True)
@@ -211,11 +237,13 @@ class Run:
             status |= self._write(self.chosen.json, json.dumps(found, indent=1, allow_nan=False) + '\n')
         if self.chosen.html:
             from why_slow.html import page
+
             status |= self._write(self.chosen.html, page(found))
         return status
 
     def _write(self, path: str, content: str) -> int:
         from why_slow.report import write
+
         try:
             write(path, content)
         except OSError as error:
@@ -227,12 +255,18 @@ class Run:
         """Why there is no report."""
         watch, session = self.watch, self.session
         if watch.steps:
-            return (f'The script took only {watch.steps} step{"s" * (watch.steps > 1)} before it ended, too few for a report: let it '
-                    'train for some more.')
+            return (
+                f'The script took only {watch.steps} step{"s" * (watch.steps > 1)} before it ended, too few for a report: let it '
+                'train for some more.'
+            )
         if session.torch is None and session.mxnet is None:
             return 'The script took no step: it imported neither PyTorch nor MXNet.'
         if os.times().children_user > 1:
-            return ('The script took no step in its own process, and started others. If those train, start each with '
-                    'why_slow itself, for example by torchrun --nproc-per-node 2 -m why_slow train.py.')
-        return ('The script took no step: no optimizer of torch.optim, no gluon.Trainer and no backward pass was called often enough '
-                'in the thread that runs it.')
+            return (
+                'The script took no step in its own process, and started others. If those train, start each with '
+                'why_slow itself, for example by torchrun --nproc-per-node 2 -m why_slow train.py.'
+            )
+        return (
+            'The script took no step: no optimizer of torch.optim, no gluon.Trainer and no backward pass was called often enough '
+            'in the thread that runs it.'
+        )

@@ -14,9 +14,12 @@ def compare(old: str, new: str) -> int:
             step = report['step']
             reports.append((float(step['seconds']), float(step['low']), float(step['high'])))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            print(f'why_slow: {path} is no report of a step: {type(error).__name__}: {error}', file=sys.stderr)
+            print(
+                f'why_slow: {path} is no report of a step: {type(error).__name__}: {error}', file=sys.stderr
+            )
             return 2
     from tested_results.numbers import seconds
+
     (before, low1, high1), (after, low2, high2) = reports
     for name, (value, low, high) in zip((old, new), reports, strict=True):
         print(f'{name}: a step takes {seconds(value)} ({seconds(low)} to {seconds(high)})')

@@ -15,11 +15,12 @@ from why_slow import looks
 from why_slow.plan import Session
 from why_slow.watch import is_ordinary, usual_counts
 
-SHARE = 0.05            # of a step: what takes less is no finding
-LOADER = 0.10           # the loader's share of a step from which on it is one
-LOOP = 8                # calls of one line on the same parameter, or on rows of one tensor, that make a loop
-PAGE_FAULT = 0.5e-6     # seconds for the first touch of 4 KiB of fresh memory, about
-SMALL = 15e-6           # seconds; an operator that takes less mostly pays for its call
+SHARE = 0.05  # of a step: what takes less is no finding
+PREPARED = 0.15  # the same for lines of the training loop that make the input of the model
+LOADER = 0.10  # the loader's share of a step from which on it is one
+LOOP = 6  # uses of the same parameter, or of rows of one tensor, in a loop for each backward pass
+PAGE_FAULT = 0.5e-6  # seconds for the first touch of 4 KiB of fresh memory, about
+SMALL = 15e-6  # seconds; an operator that takes less mostly pays for its call
 PAGES = {
     'loader': 'chapters/start/symptoms_input.html',
     'synchronization': 'chapters/asynchrony/asynchrony_pytorch.html',
@@ -124,10 +125,12 @@ def percent(share: float) -> str:
 
 def ms(seconds: float) -> str:
     from tested_results.numbers import seconds as written
+
     return written(seconds)
 
 
 # The findings ------------------------------------------------------------------------------------
+
 
 def loader(e: Evidence) -> Finding | None:
     waited = e.part('loader')
@@ -138,9 +141,13 @@ def loader(e: Evidence) -> Finding | None:
     line, inner = _sampled(e, lambda part, places: part == 'loader')
     how = '' if workers is None else f' (num_workers={workers})'
     where = f', most of it in {looks.named(inner)}: {looks.text_of(inner)}' if inner and inner != line else ''
-    return Finding('loader', 'The steps wait for the data loader',
-                   f'{ms(waited)} of {ms(e.mean)} of a step, {percent(share)}, pass in the loader{how}{where}.',
-                   looks.named(inner or line), without(e.mean, waited))
+    return Finding(
+        'loader',
+        'The steps wait for the data loader',
+        f'{ms(waited)} of {ms(e.mean)} of a step, {percent(share)}, pass in the loader{how}{where}.',
+        looks.named(inner or line),
+        without(e.mean, waited),
+    )
 
 
 def _prepared(e: Evidence) -> Finding | None:
@@ -152,12 +159,17 @@ def _prepared(e: Evidence) -> Finding | None:
     if not found:
         return None
     share = sum(found.values()) / samples.total
-    if share < LOADER:
+    if share < PREPARED:
         return None
     line = found.most_common(1)[0][0]
-    return Finding('loader', 'Each step prepares its data in the training loop',
-                   f'{percent(share)} of the samples lie in lines that make the input of the model, most of them in '
-                   f'{looks.named(line)}: {looks.text_of(line)}', looks.named(line), without(1, share))
+    return Finding(
+        'loader',
+        'Each step prepares its data in the training loop',
+        f'{percent(share)} of the samples lie in lines that make the input of the model, most of them in '
+        f'{looks.named(line)}: {looks.text_of(line)}',
+        looks.named(line),
+        without(1, share),
+    )
 
 
 def _sampled(e: Evidence, chosen: Callable[[str, tuple], bool]) -> tuple[tuple | None, tuple | None]:
@@ -185,7 +197,11 @@ def _loop(e: Evidence) -> tuple[str, str, dict[str, int]] | None:
         for place in places:
             seen[place[0], place[2]][part] += count
     # The function in which both the model and the optimizer or the backward pass are called, the innermost one.
-    fitting = [key for key, parts in seen.items() if parts['forward'] + parts['evaluation'] and parts['backward'] + parts['optimizer']]
+    fitting = [
+        key
+        for key, parts in seen.items()
+        if parts['forward'] + parts['evaluation'] and parts['backward'] + parts['optimizer']
+    ]
     if not fitting:
         return None
     most = max(sum(seen[key].values()) for key in fitting)
@@ -223,27 +239,42 @@ def _python_in_loop(e: Evidence, before_model: bool) -> Counter:
 
 
 def synchronization(e: Evidence) -> Finding | None:
-    points = {(line, name): calls for (line, name, part), calls in e.lines.items()
-              if name in looks.SYNCHRONIZING and part != 'optimizer'}
+    points = {
+        (line, name): calls
+        for (line, name, part), calls in e.lines.items()
+        if name in looks.SYNCHRONIZING and part != 'optimizer'
+    }
     count = sum(c.count for c in points.values())
     if not count:
         return None
     seconds = sum(c.seconds for c in points.values())
     line, name = max(points, key=lambda key: (points[key].seconds, points[key].count))
-    return Finding('synchronization', 'Each step reads results back',
-                   f'{times(count)} a step a result is read by Python ({name}() in {looks.named(line)}, '
-                   f'{times(points[line, name].count)}: {looks.text_of(line)}). On this CPU that takes {ms(seconds)} of a step; '
-                   'on a GPU each waits until all work that was queued is done.',
-                   looks.named(line), without(e.step, seconds))
+    return Finding(
+        'synchronization',
+        'Each step reads results back',
+        f'{times(count)} a step a result is read by Python ({name}() in {looks.named(line)}, '
+        f'{times(points[line, name].count)}: {looks.text_of(line)}). On this CPU that takes {ms(seconds)} of a step; '
+        'on a GPU each waits until all work that was queued is done.',
+        looks.named(line),
+        without(e.step, seconds),
+    )
 
 
 def anomaly(e: Evidence) -> Finding | None:
     if not e.session.settings.get('anomaly'):
         return None
-    return Finding('anomaly', 'Anomaly mode is on',
-                   _evidence_of_test(e, 'anomaly-off', 'Each operator of the forward pass records where it was called, and the '
-                                     'backward pass looks for NaN.'),
-                   _line_of(e, 'anomaly'), _bound(e, 'anomaly-off', e.part('forward') + e.part('backward') + e.part('rest')))
+    return Finding(
+        'anomaly',
+        'Anomaly mode is on',
+        _evidence_of_test(
+            e,
+            'anomaly-off',
+            'Each operator of the forward pass records where it was called, and the '
+            'backward pass looks for NaN.',
+        ),
+        _line_of(e, 'anomaly'),
+        _bound(e, 'anomaly-off', e.part('forward') + e.part('backward') + e.part('rest')),
+    )
 
 
 def profiler(e: Evidence) -> Finding | None:
@@ -251,17 +282,27 @@ def profiler(e: Evidence) -> Finding | None:
     if not (settings.get('profiler') or settings.get('profile') or settings.get('trace')):
         return None
     what = "PyTorch's profiler" if settings.get('profiler') else 'a profile or trace function of Python'
-    return Finding('profiler', 'A profiler is on',
-                   _evidence_of_test(e, 'profiler-off', f'{what} records in every step.'),
-                   _line_of(e, 'profile'), _bound(e, 'profiler-off', 0.9 * e.step))
+    return Finding(
+        'profiler',
+        'A profiler is on',
+        _evidence_of_test(e, 'profiler-off', f'{what} records in every step.'),
+        _line_of(e, 'profile'),
+        _bound(e, 'profiler-off', 0.9 * e.step),
+    )
 
 
 def deterministic(e: Evidence) -> Finding | None:
     if not e.session.settings.get('deterministic'):
         return None
-    return Finding('deterministic', 'Deterministic algorithms are on',
-                   _evidence_of_test(e, 'deterministic-off', 'Some operators run a slower algorithm, and fresh memory is filled.'),
-                   _line_of(e, 'deterministic'), _bound(e, 'deterministic-off', e.part('forward') + e.part('backward')))
+    return Finding(
+        'deterministic',
+        'Deterministic algorithms are on',
+        _evidence_of_test(
+            e, 'deterministic-off', 'Some operators run a slower algorithm, and fresh memory is filled.'
+        ),
+        _line_of(e, 'deterministic'),
+        _bound(e, 'deterministic-off', e.part('forward') + e.part('backward')),
+    )
 
 
 def _bound(e: Evidence, id: str, part: float) -> float:
@@ -282,6 +323,7 @@ def _evidence_of_test(e: Evidence, id: str, text: str) -> str:
 def _line_of(e: Evidence, word: str) -> str | None:
     """The line of the script that has the word, if it is a single file."""
     import linecache
+
     main = sys.modules.get('__main__')
     file = getattr(main, '__file__', None)
     for number, text in enumerate(linecache.getlines(file) if file else [], 1):
@@ -299,8 +341,10 @@ def float64(e: Evidence) -> Finding | None:
     where = max(calls, key=lambda c: c.seconds).outer[0] if calls else None
     narrowed = e.session.narrowed
     if narrowed is not None:
-        evidence = (f'{numbers:,} parameters are float64. A copy of the model in float32 takes {ms(narrowed[1])} for a forward and '
-                    f'a backward pass, this one {ms(narrowed[0])}.')
+        evidence = (
+            f'{numbers:,} parameters are float64. A copy of the model in float32 takes {ms(narrowed[1])} for a forward and '
+            f'a backward pass, this one {ms(narrowed[0])}.'
+        )
         model = e.part('forward') + e.part('backward')
         at_most = without(e.step, model * max(0.0, 1 - 1 / narrowed[2]))
     else:
@@ -319,54 +363,80 @@ def threads(e: Evidence) -> Finding | None:
         at_most = 1.0
     else:
         at_most = best.high if best else without(e.step, 0.5 * e.step)
-    test = f' With {best.title.split()[0]} a step takes {ms(best.after)} instead of {ms(best.before)}.' if best else ''
-    return Finding('threads', 'The number of threads does not fit',
-                   f'PyTorch uses {own} thread{"s" * (own != 1)} where {cores} core{"s are" if cores != 1 else " is"} free.{test}',
-                   _line_of(e, 'set_num_threads') or _line_of(e, 'NUM_THREADS'), at_most)
+    test = (
+        f' With {best.title.split()[0]} a step takes {ms(best.after)} instead of {ms(best.before)}.'
+        if best
+        else ''
+    )
+    return Finding(
+        'threads',
+        'The number of threads does not fit',
+        f'PyTorch uses {own} thread{"s" * (own != 1)} where {cores} core{"s are" if cores != 1 else " is"} free.{test}',
+        _line_of(e, 'set_num_threads') or _line_of(e, 'NUM_THREADS'),
+        at_most,
+    )
 
 
 def python_loop(e: Evidence) -> Finding | None:
-    """The same parameter used by one line many times, or rows of a tensor taken one by one."""
+    """A loop of the script that uses the same parameter, or rows of the same tensor, again and again."""
     backwards = max(1, e.usual.get('backwards', 1))
-    loops: dict[tuple, list] = {}
-    for line, found in e.by_line.items():
-        repeated = 0
-        for name, calls in found:
-            if calls.part == 'optimizer' or name == '__get__':
-                continue
-            if calls.arguments and calls.part != 'optimizer':
-                repeated = max(repeated, max(calls.arguments.values()) / backwards)
-            if name in ('__getitem__', 'select', 'narrow', 'index_select', '__setitem__', 'unsqueeze') and not calls.parameters:
-                repeated = max(repeated, calls.count / backwards)
-        if repeated >= LOOP:
-            loops[line] = [repeated]
+    loops: dict[tuple, float] = {}
+    for (_, name, part), calls in e.lines.items():
+        if part not in ('forward', 'rest') or not calls.graph or not calls.arguments or name == 'grad':
+            continue
+        most = max(calls.arguments.values()) / backwards
+        repeated = most if name not in looks.ROWS else calls.count / backwards * (most >= 4)
+        around = looks.loop_around(calls.outer)
+        if repeated >= LOOP and around is not None:
+            loops[around] = max(loops.get(around, 0), repeated)
     if not loops:
-        if backwards >= LOOP and (e.session.batch_size or 99) <= 2:
-            line = _line_of(e, '.backward(')
-            return Finding('python-loop', 'Each example has a forward and a backward pass of its own',
-                           f'A step has {backwards} backward passes, and the model is called with {e.session.batch_size} row(s).',
-                           line, without(e.step, (e.part('forward') + e.part('backward')) * (1 - 1 / backwards)))
-        return None
-    # All lines of the functions in which there is a loop, called about as often.
-    functions = {next(c.outer[0][2] for _, c in e.by_line[line]): line for line in loops}
-    calls = [c for (line, name, part), c in e.lines.items()
-             if c.outer[0][2] in functions and c.count / backwards >= LOOP and part != 'optimizer'
-             and c.outer[0][0] == functions[c.outer[0][2]][0] or line in loops]
-    share = e.share_of_calls(calls)
-    # The Python code around the calls belongs to the loop as well.
-    samples = e.session.samples
-    if samples is not None and samples.total:
-        inside = sum(n for (part, places, _), n in samples.found.items()
-                     if part in ('forward', 'rest', 'evaluation') and any(p[:2] in loops for p in places))
-        share = max(share, min(0.99, inside / samples.total * (1 + e.part('backward') / max(e.part('forward'), e.step / 10))))
+        return _example_by_example(e, backwards)
+    inside = {loop: _inside(e, loop) for loop in loops}
+    loop = max(loops, key=lambda one: inside[one])
+    forward = inside[loop]
+    if forward <= 0:  # without samples: by the calls
+        forward = sum(c.seconds for c in e.lines.values() if looks.loop_around(c.outer) == loop) / e.looked
+    before = (e.part('forward') + e.part('rest')) / e.mean
+    share = min(0.99, forward + forward / max(before, forward) * e.part('backward') / e.mean)
     if share < SHARE:
         return None
-    line = max(loops, key=lambda key: sum(c.seconds for _, c in e.by_line[key]))
-    number = max(repeats[0] for repeats in loops.values())
-    return Finding('python-loop', 'A Python loop calls small operators one after the other',
-                   f'{looks.named(line)} is run {times(number)} for each backward pass ({looks.text_of(line)}); the loop and its '
-                   f'backward pass take about {percent(min(share, 1))} of a step.',
-                   looks.named(line), without(1, share * (1 - 1 / number)))
+    file, first, _, line = loop
+    return Finding(
+        'python-loop',
+        'A Python loop calls small operators one after the other',
+        f'The loop in {looks.named((file, first))} is run {times(loops[loop])} for each backward pass '
+        f'({looks.text_of((file, line))}); with its backward pass it takes about {percent(share)} of a step.',
+        looks.named((file, first)),
+        without(1, share * (1 - 1 / loops[loop])),
+    )
+
+
+def _inside(e: Evidence, loop: tuple) -> float:
+    """The share of the sampled time that the script is in a loop, except in a backward pass."""
+    samples = e.session.samples
+    if samples is None or not samples.total:
+        return 0.0
+    file, first, last, _ = loop
+    return (
+        sum(
+            seconds
+            for (part, places, _), seconds in samples.found.items()
+            if part in ('forward', 'rest') and any(p[0] == file and first <= p[1] <= last for p in places)
+        )
+        / samples.total
+    )
+
+
+def _example_by_example(e: Evidence, backwards: int) -> Finding | None:
+    if backwards < LOOP or (e.session.batch_size or 99) > 2:
+        return None
+    return Finding(
+        'python-loop',
+        'Each example has a forward and a backward pass of its own',
+        f'A step has {backwards} backward passes, and the model is called with {e.session.batch_size} row(s).',
+        _line_of(e, '.backward('),
+        without(e.step, (e.part('forward') + e.part('backward')) * (1 - 1 / backwards)),
+    )
 
 
 def small_operators(e: Evidence) -> Finding | None:
@@ -381,15 +451,26 @@ def small_operators(e: Evidence) -> Finding | None:
         return None
     # An operator of a few bytes takes a few microseconds for its call alone.
     overhead = operators.count * min(mean, 4e-6)
-    return Finding('small-operators', 'Many small operators: their calls cost more than their arithmetic',
-                   f'{operators.count:,} operator calls a step, {ms(mean)} each.', None, without(e.step, min(overhead, 0.9 * e.step)))
+    return Finding(
+        'small-operators',
+        'Many small operators: their calls cost more than their arithmetic',
+        f'{operators.count:,} operator calls a step, {ms(mean)} each.',
+        None,
+        without(e.step, min(overhead, 0.9 * e.step)),
+    )
 
 
 def optimizer_loop(e: Evidence) -> Finding | None:
     """The optimizer, or the script itself, treats each parameter by itself."""
     parameters = len(e.session.lines.parameters) if e.session.lines is not None else 0
-    own = [(line, name, c) for (line, name, part), c in e.lines.items()
-           if part in ('rest', 'optimizer') and c.count >= max(LOOP, 0.5 * parameters) and _on_parameters(c, name)]
+    own = [
+        (line, name, c)
+        for (line, name, part), c in e.lines.items()
+        if c.direct
+        and part in ('rest', 'optimizer')
+        and c.count >= max(LOOP, 0.5 * parameters)
+        and _on_parameters(c, name)
+    ]
     flags = e.session.settings
     optimizer = e.part('optimizer')
     tests = [t for t in (e.tested('fused-optimizer'), e.tested('foreach-optimizer')) if t is not None]
@@ -401,17 +482,25 @@ def optimizer_loop(e: Evidence) -> Finding | None:
         seconds = max(seconds, _sampled_share(e, lines) * e.step)
         if seconds > SHARE * e.step:
             line, name, calls = max(own, key=lambda one: one[2].seconds)
-            return Finding('optimizer-loop', 'A loop over the parameters in Python',
-                           f'{looks.named(line)} is run {times(calls.count)} a step, once for each parameter '
-                           f'({looks.text_of(line)}); {ms(seconds)} of {ms(e.step)}.',
-                           looks.named(line), without(e.step, seconds))
+            return Finding(
+                'optimizer-loop',
+                'A loop over the parameters in Python',
+                f'{looks.named(line)} is run {times(calls.count)} a step, once for each parameter '
+                f'({looks.text_of(line)}); {ms(seconds)} of {ms(e.step)}.',
+                looks.named(line),
+                without(e.step, seconds),
+            )
     forced = any(f is False for f in flags.get('foreach', []))
     if optimizer < SHARE * e.step or not (gains or forced and best is None):
         return None
     test = f' With {best.title} a step takes {ms(best.after)} instead of {ms(best.before)}.' if best else ''
-    return Finding('optimizer-loop', 'The optimizer updates the parameters one by one',
-                   f'{ms(optimizer)} of {ms(e.step)}, {percent(optimizer / e.step)}, pass in the optimizer.{test}',
-                   _line_of(e, 'optim.'), without(e.step, optimizer))
+    return Finding(
+        'optimizer-loop',
+        'The optimizer updates the parameters one by one',
+        f'{ms(optimizer)} of {ms(e.step)}, {percent(optimizer / e.step)}, pass in the optimizer.{test}',
+        _line_of(e, 'optim.'),
+        without(e.step, optimizer),
+    )
 
 
 def _on_parameters(calls: Any, name: str) -> bool:
@@ -423,12 +512,18 @@ def _sampled_share(e: Evidence, lines: set[tuple]) -> float:
     samples = e.session.samples
     if samples is None or not samples.total:
         return 0.0
-    return sum(n for (_, places, _), n in samples.found.items() if places and places[0][:2] in lines) / samples.total
+    return (
+        sum(n for (_, places, _), n in samples.found.items() if places and places[0][:2] in lines)
+        / samples.total
+    )
 
 
 def copies(e: Evidence) -> Finding | None:
-    found = {(line, name): c for (line, name, part), c in e.lines.items()
-             if name in looks.COPYING and part not in ('optimizer', 'loader') and c.bytes}
+    found = {
+        (line, name): c
+        for (line, name, part), c in e.lines.items()
+        if name in looks.COPYING and part not in ('optimizer', 'loader') and c.bytes
+    }
     if not found:
         return None
     share = e.share_of_calls(found.values())
@@ -436,10 +531,15 @@ def copies(e: Evidence) -> Finding | None:
         return None
     (line, name) = max(found, key=lambda key: found[key].seconds)
     size = sum(c.bytes for c in found.values())
-    return Finding('copies', 'Tensors are copied to and fro',
-                   f'{times(sum(c.count for c in found.values()))} a step a tensor is copied to another layout, type or place, '
-                   f'{size / 1e6:.1f} MB together, {percent(share)} of a step; most of it by {name}() in {looks.named(line)}: '
-                   f'{looks.text_of(line)}', looks.named(line), without(1, share))
+    return Finding(
+        'copies',
+        'Tensors are copied to and fro',
+        f'{times(sum(c.count for c in found.values()))} a step a tensor is copied to another layout, type or place, '
+        f'{size / 1e6:.1f} MB together, {percent(share)} of a step; most of it by {name}() in {looks.named(line)}: '
+        f'{looks.text_of(line)}',
+        looks.named(line),
+        without(1, share),
+    )
 
 
 def kept_graph(e: Evidence) -> Finding | None:
@@ -451,11 +551,15 @@ def kept_graph(e: Evidence) -> Finding | None:
         return None
     line = graphs.keeper()
     growth = e.session.memory.get('growth_per_step', 0.0)
-    fresh = growth / 4096 * PAGE_FAULT     # what is kept cannot be used again, so each step takes fresh memory
-    return Finding('kept-graph', 'The graphs of former steps are kept',
-                   f'{alive} of {number} losses from earlier steps still hold their graph; the memory of the process grew by '
-                   f'{growth / 1e3:,.0f} KB a step. Keep loss.item() or loss.detach() instead ({looks.text_of(line)}).',
-                   looks.named(line), without(e.step, min(fresh, 0.5 * e.step)))
+    fresh = growth / 4096 * PAGE_FAULT  # what is kept cannot be used again, so each step takes fresh memory
+    return Finding(
+        'kept-graph',
+        'The graphs of former steps are kept',
+        f'{alive} of {number} losses from earlier steps still hold their graph; the memory of the process grew by '
+        f'{growth / 1e3:,.0f} KB a step. Keep loss.item() or loss.detach() instead ({looks.text_of(line)}).',
+        looks.named(line),
+        without(e.step, min(fresh, 0.5 * e.step)),
+    )
 
 
 def evaluation_gradients(e: Evidence) -> Finding | None:
@@ -472,10 +576,14 @@ def evaluation_gradients(e: Evidence) -> Finding | None:
     if not graphs or seconds < 0.02 * e.total:
         return None
     # Without a graph a forward pass saves nothing for a backward pass, which never comes.
-    return Finding('evaluation-gradients', 'The evaluation builds graphs that no backward pass uses',
-                   f'{graphs:,} forward passes in {len(steps)} steps ran with gradients and without a backward pass; they took '
-                   f'{percent(seconds / e.total)} of the time. Use torch.no_grad() or torch.inference_mode() around them.',
-                   _line_of(e, '.eval()'), without(e.total, 0.5 * seconds))
+    return Finding(
+        'evaluation-gradients',
+        'The evaluation builds graphs that no backward pass uses',
+        f'{graphs:,} forward passes in {len(steps)} steps ran with gradients and without a backward pass; they took '
+        f'{percent(seconds / e.total)} of the time. Use torch.no_grad() or torch.inference_mode() around them.',
+        _line_of(e, '.eval()'),
+        without(e.total, 0.5 * seconds),
+    )
 
 
 def checkpoints(e: Evidence) -> Finding | None:
@@ -483,9 +591,13 @@ def checkpoints(e: Evidence) -> Finding | None:
     number = sum(s.counts['checkpoints'] for s in e.session.plain)
     if seconds < SHARE * e.total:
         return None
-    return Finding('checkpoints', 'Checkpoints are written often',
-                   f'{number} calls of torch.save in {len(e.session.plain)} steps took {percent(seconds / e.total)} of the time.',
-                   _line_of(e, 'torch.save') or _line_of(e, '.save('), without(e.total, seconds))
+    return Finding(
+        'checkpoints',
+        'Checkpoints are written often',
+        f'{number} calls of torch.save in {len(e.session.plain)} steps took {percent(seconds / e.total)} of the time.',
+        _line_of(e, 'torch.save') or _line_of(e, '.save('),
+        without(e.total, seconds),
+    )
 
 
 def small_batch(e: Evidence) -> Finding | None:
@@ -497,9 +609,13 @@ def small_batch(e: Evidence) -> Finding | None:
         return None
     model = e.part('forward') + e.part('backward')
     step2 = e.step + model * (ratio - 1)
-    return Finding('small-batch', 'The batch is so small that twice the batch takes hardly longer',
-                   f'A forward and a backward pass of {batch} examples take {ms(once)}, of {2 * batch} examples {ms(twice)}.',
-                   _line_of(e, 'batch_size') or _line_of(e, 'batch'), max(1.0, 2 * e.step / step2))
+    return Finding(
+        'small-batch',
+        'The batch is so small that twice the batch takes hardly longer',
+        f'A forward and a backward pass of {batch} examples take {ms(once)}, of {2 * batch} examples {ms(twice)}.',
+        _line_of(e, 'batch_size') or _line_of(e, 'batch'),
+        max(1.0, 2 * e.step / step2),
+    )
 
 
 def recompilation(e: Evidence) -> Finding | None:
@@ -508,10 +624,14 @@ def recompilation(e: Evidence) -> Finding | None:
         return None
     if not compiled.get('graphs'):
         return None
-    return Finding('recompilation', 'torch.compile compiles again and again',
-                   f'{compiled["graphs"]} graphs were compiled after the first {e.session.warm} steps, in {ms(compiled["seconds"])}: '
-                   'shapes, numbers or settings change between steps.',
-                   _line_of(e, 'compile('), without(e.total, min(compiled['seconds'], e.total)))
+    return Finding(
+        'recompilation',
+        'torch.compile compiles again and again',
+        f'{compiled["graphs"]} graphs were compiled after the first {e.session.warm} steps, in {ms(compiled["seconds"])}: '
+        'shapes, numbers or settings change between steps.',
+        _line_of(e, 'compile('),
+        without(e.total, min(compiled['seconds'], e.total)),
+    )
 
 
 def graph_breaks(e: Evidence) -> Finding | None:
@@ -522,9 +642,13 @@ def graph_breaks(e: Evidence) -> Finding | None:
     operators = e.session.operators
     inside = sum(s for name, (_, s) in operators.by_name.items() if 'Compiled' in name) if operators else 0.0
     outside = max(0.0, e.part('forward') - inside)
-    return Finding('graph-breaks', 'The compiled code is in pieces',
-                   f'{compiled["all_breaks"]} breaks of the graph, {compiled["all_graphs"]} graphs. The first reason: {reason}',
-                   _line_of(e, 'compile('), without(e.step, min(outside, 0.3 * e.step)))
+    return Finding(
+        'graph-breaks',
+        'The compiled code is in pieces',
+        f'{compiled["all_breaks"]} breaks of the graph, {compiled["all_graphs"]} graphs. The first reason: {reason}',
+        _line_of(e, 'compile('),
+        without(e.step, min(outside, 0.3 * e.step)),
+    )
 
 
 def gaps(e: Evidence) -> Finding | None:
@@ -535,19 +659,63 @@ def gaps(e: Evidence) -> Finding | None:
     found = _python_in_loop(e, before_model=False)
     if not found:
         return None
-    share = sum(found.values()) / samples.total
-    rest = max(0.0, e.part('rest') - (e.session.lines.seconds_in_rest if e.session.lines is not None else 0.0)) / e.mean
-    share = min(share, rest)
+    for line in found:  # operators on these lines are no gap
+        operators = sum(c.seconds for _, c in e.by_line.get(line, ()) if c.part == 'rest')
+        found[line] = max(0.0, found[line] - operators / e.looked * samples.total)
+    share = min(sum(found.values()) / samples.total, e.part('rest') / e.mean)
     if share < SHARE:
         return None
     line = found.most_common(1)[0][0]
-    return Finding('gaps', 'The operators wait for other code of the script',
-                   f'{percent(share)} of a step passes in Python code that runs no operator, most of it in {looks.named(line)}: '
-                   f'{looks.text_of(line)}', looks.named(line), without(1, share))
+    return Finding(
+        'gaps',
+        'The operators wait for other code of the script',
+        f'{percent(share)} of a step passes in Python code that runs no operator, most of it in {looks.named(line)}: '
+        f'{looks.text_of(line)}',
+        looks.named(line),
+        without(1, share),
+    )
 
 
-ALL = (anomaly, profiler, deterministic, float64, threads, loader, python_loop, optimizer_loop, small_operators, copies, kept_graph,
-       evaluation_gradients, checkpoints, small_batch, recompilation, graph_breaks, gaps, synchronization)
+def straggler(e: Evidence) -> Finding | None:
+    """A rank whose own work takes longer than that of the others, which wait for it in the backward pass."""
+    ranks = e.session.ranks
+    if len(ranks) < 2:
+        return None
+    own = [sum(r.get(part, 0.0) for part in ('loader', 'forward', 'rest')) for r in ranks]
+    slowest = max(range(len(own)), key=own.__getitem__)
+    gap = own[slowest] - statistics.median(own[:slowest] + own[slowest + 1 :])
+    if gap < SHARE * e.mean:
+        return None
+    return Finding(
+        'straggler',
+        f'The ranks wait for rank {slowest}',
+        f'Before its backward pass rank {slowest} works {ms(own[slowest])} in each step, the others {ms(own[slowest] - gap)}.',
+        None,
+        without(e.mean, gap),
+    )
+
+
+ALL = (
+    straggler,
+    anomaly,
+    profiler,
+    deterministic,
+    float64,
+    threads,
+    loader,
+    python_loop,
+    optimizer_loop,
+    small_operators,
+    copies,
+    kept_graph,
+    evaluation_gradients,
+    checkpoints,
+    small_batch,
+    recompilation,
+    graph_breaks,
+    gaps,
+    synchronization,
+)
 
 
 def findings(session: Session) -> list[Finding]:
@@ -559,7 +727,7 @@ def findings(session: Session) -> list[Finding]:
     for one in ALL:
         try:
             finding = one(evidence)
-        except Exception as error:      # one that fails must not take the others with it
+        except Exception as error:  # one that fails must not take the others with it
             session.notes.append(f'The search for "{one.__name__}" failed: {type(error).__name__}: {error}')
             continue
         if finding is not None:

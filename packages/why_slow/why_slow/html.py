@@ -4,11 +4,18 @@ import html
 from typing import Any
 
 from tested_results.numbers import seconds as written
-
 from why_slow.report import factor, facts, note_lines, said
 
-COLORS = {'loader': '--c1', 'forward': '--c2', 'backward': '--c3', 'optimizer': '--c4', 'rest': '--c5', 'evaluation': '--c6',
-          'checkpoint': '--c7', 'start of an epoch': '--c8'}
+COLORS = {
+    'loader': '--c1',
+    'forward': '--c2',
+    'backward': '--c3',
+    'optimizer': '--c4',
+    'rest': '--c5',
+    'evaluation': '--c6',
+    'checkpoint': '--c7',
+    'start of an epoch': '--c8',
+}
 STYLE = '''
 :root { color-scheme: light dark; --ground: #fff; --ink: #1c1e21; --soft: #5b6168; --line: #d8dce0; --card: #f6f7f8;
   --good: #1a7f4b; --bad: #b3372b;
@@ -39,15 +46,20 @@ def page(report: dict[str, Any]) -> str:
     """The file's text."""
     title = f'Why is {report["script"]} slow?'
     step = report['step']
-    parts = [f'<h1>{_text(title)}</h1>', f'<p class="soft"><code>{_text(" ".join([report["script"], *report["arguments"]]))}</code></p>']
+    parts = [
+        f'<h1>{_text(title)}</h1>',
+        f'<p class="soft"><code>{_text(" ".join([report["script"], *report["arguments"]]))}</code></p>',
+    ]
     if step['steps']:
         parts += _step(step, report)
         parts += ['<h2>What it waits for</h2>', _findings(report['findings'])]
         parts += ['<h2>What if, tested on this script</h2>', _what_ifs(report['what_ifs'])]
     parts += [f'<p class="soft">{_text(note)}</p>' for note in note_lines(report)]
-    return (f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
-            f'<meta name="viewport" content="width=device-width, initial-scale=1"/>\n<title>{_text(title)}</title>\n'
-            f'<style>{STYLE}</style>\n</head>\n<body>\n' + '\n'.join(parts) + '\n</body>\n</html>\n')
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"/>\n<title>{_text(title)}</title>\n'
+        f'<style>{STYLE}</style>\n</head>\n<body>\n' + '\n'.join(parts) + '\n</body>\n</html>\n'
+    )
 
 
 def _text(words: str) -> str:
@@ -56,14 +68,18 @@ def _text(words: str) -> str:
 
 def _step(step: dict, report: dict) -> list[str]:
     cost = report['cost']
-    return ['<h2>What a step is made of</h2>',
-            f'<p><span class="big">{written(step["seconds"])}</span> <span class="soft">({written(step["low"])} to '
-            f'{written(step["high"])}, {step["steps"]} steps, after {step["warm_up"]} for warming up)</span></p>',
-            _bar(step['parts']),
-            *[f'<p class="soft">Between steps: {_text(part)}, {written(seconds)} for each step.</p>'
-              for part, seconds in step['between'].items()],
-            f'<p>{_text("; ".join(facts(step)))}</p>' if facts(step) else '',
-            f'<p class="soft">Watching took {written(cost["seconds_per_step"])} of each step ({100 * cost["share"]:.2g}%).</p>']
+    return [
+        '<h2>What a step is made of</h2>',
+        f'<p><span class="big">{written(step["seconds"])}</span> <span class="soft">({written(step["low"])} to '
+        f'{written(step["high"])}, {step["steps"]} steps, after {step["warm_up"]} for warming up)</span></p>',
+        _bar(step['parts']),
+        *[
+            f'<p class="soft">Between steps: {_text(part)}, {written(seconds)} for each step.</p>'
+            for part, seconds in step['between'].items()
+        ],
+        f'<p>{_text("; ".join(facts(step)))}</p>' if facts(step) else '',
+        f'<p class="soft">Watching took {written(cost["seconds_per_step"])} of each step ({100 * cost["share"]:.2g}%).</p>',
+    ]
 
 
 def _bar(parts: dict[str, float]) -> str:
@@ -74,12 +90,16 @@ def _bar(parts: dict[str, float]) -> str:
         width = 1000 * seconds / whole
         color = COLORS.get(part, '--c5')
         words = f'{part}: {written(seconds)}, {100 * seconds / whole:.0f}%'
-        bars.append(f'<rect x="{x:.1f}" y="0" width="{width:.1f}" height="60" style="fill:var({color})"><title>{_text(words)}</title></rect>')
+        bars.append(
+            f'<rect x="{x:.1f}" y="0" width="{width:.1f}" height="60" style="fill:var({color})"><title>{_text(words)}</title></rect>'
+        )
         key.append(f'<li><span style="background:var({color})"></span>{_text(words)}</li>')
         x += width
     label = _text(', '.join(f'{part} {100 * seconds / whole:.0f}%' for part, seconds in parts.items()))
-    return (f'<svg viewBox="0 0 1000 60" preserveAspectRatio="none" style="height:3rem" role="img" aria-label="{label}">'
-            f'{"".join(bars)}</svg>\n<ul class="key">{"".join(key)}</ul>')
+    return (
+        f'<svg viewBox="0 0 1000 60" preserveAspectRatio="none" style="height:3rem" role="img" aria-label="{label}">'
+        f'{"".join(bars)}</svg>\n<ul class="key">{"".join(key)}</ul>'
+    )
 
 
 def _findings(findings: list[dict]) -> str:
@@ -88,8 +108,10 @@ def _findings(findings: list[dict]) -> str:
     items = []
     for finding in findings:
         where = f' <code>{_text(finding["line"])}</code>' if finding['line'] else ''
-        items.append(f'<li><h3>{_text(finding["title"])}{where}</h3><p>{_text(finding["evidence"])}</p>'
-                     f'<p class="soft">At most {factor(finding["at_most"])} faster without it.</p></li>')
+        items.append(
+            f'<li><h3>{_text(finding["title"])}{where}</h3><p>{_text(finding["evidence"])}</p>'
+            f'<p class="soft">At most {factor(finding["at_most"])} faster without it.</p></li>'
+        )
     return f'<ol>{"".join(items)}</ol>'
 
 
@@ -99,8 +121,12 @@ def _what_ifs(results: list[dict]) -> str:
     longest = max(max(r['before'], r['after']) for r in results)
     rows = []
     for r in sorted(results, key=lambda r: -r['ratio']):
-        losses = {'differs': 'changes the losses', 'rounding': 'losses differ by rounding', 'same': 'same losses'}.get(r['losses'])
-        words = said(r) + (f'; {losses}' if losses else '')
+        losses = {
+            'differs': 'changes the losses',
+            'rounding': 'losses differ by rounding',
+            'same': 'same losses',
+        }.get(r['losses'])
+        words = '; '.join(filter(None, (said(r), losses, r['note'])))
         scale = 1000 / longest
         rows.append(
             f'<div class="if"><p><b>{_text(r["title"])}</b> <span class="{_text(r["verdict"].split()[0])}">{_text(words)}</span></p>'
@@ -108,5 +134,6 @@ def _what_ifs(results: list[dict]) -> str:
             f'{_text(written(r["before"]))} as it is, {_text(written(r["after"]))} changed">'
             f'<rect x="0" y="0" width="{max(1, r["before"] * scale):.1f}" height="20" style="fill:var(--c5)"/>'
             f'<rect x="0" y="24" width="{max(1, r["after"] * scale):.1f}" height="20" style="fill:var(--c2)"/></svg>'
-            f'<p class="soft">{written(r["before"])} → {written(r["after"])}</p></div>')
+            f'<p class="soft">{written(r["before"])} → {written(r["after"])}</p></div>'
+        )
     return ''.join(rows)

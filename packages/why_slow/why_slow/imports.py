@@ -37,7 +37,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            del loader.exec_module          # the loader is again as it was
+            del loader.exec_module  # the loader is again as it was
             execute(module)
             then(module)
 

@@ -6,6 +6,7 @@ script profiles itself, and function modes where it compiles, for they would mak
 
 import ast
 import contextlib
+import functools
 import linecache
 import os
 import signal
@@ -20,7 +21,12 @@ from typing import Any
 
 from why_slow.script import OWN
 
-LIBRARIES = tuple({os.path.realpath(sysconfig.get_paths()[k]) + os.sep for k in ('stdlib', 'platstdlib', 'purelib', 'platlib')})
+LIBRARIES = tuple(
+    {
+        os.path.realpath(sysconfig.get_paths()[k]) + os.sep
+        for k in ('stdlib', 'platstdlib', 'purelib', 'platlib')
+    }
+)
 SAMPLED_EVERY = 0.002
 _own_file: dict[str, bool] = {}
 
@@ -30,8 +36,11 @@ def is_scripts(filename: str) -> bool:
     known = _own_file.get(filename)
     if known is None:
         path = os.path.realpath(filename)
-        known = not (filename.startswith('<') and not filename.startswith('<ipython')) \
-            and not path.startswith(LIBRARIES) and not path.startswith(OWN)
+        known = (
+            not (filename.startswith('<') and not filename.startswith('<ipython'))
+            and not path.startswith(LIBRARIES)
+            and not path.startswith(OWN)
+        )
         _own_file[filename] = known
     return known
 
@@ -42,7 +51,7 @@ def scripts_frames(frame: Any) -> list[tuple[str, int, str]]:
     while frame is not None:
         code = frame.f_code
         if is_scripts(code.co_filename):
-            places.append((code.co_filename, frame.f_lineno, code.co_name))
+            places.append((code.co_filename, frame.f_lineno or 0, code.co_name))
         frame = frame.f_back
     return places
 
@@ -51,7 +60,7 @@ def scripts_line(frame: Any) -> tuple[str, int] | None:
     """The innermost line of the script on the stack."""
     while frame is not None:
         if is_scripts(frame.f_code.co_filename):
-            return frame.f_code.co_filename, frame.f_lineno
+            return frame.f_code.co_filename, frame.f_lineno or 0
         frame = frame.f_back
     return None
 
@@ -66,7 +75,48 @@ def text_of(place: tuple | None) -> str:
     return linecache.getline(place[0], place[1]).strip() if place else ''
 
 
+@functools.lru_cache(maxsize=32)
+def loops_of(filename: str) -> list[tuple[int, int, int]]:
+    """First and last line of each loop and comprehension of a file, and 1 if it trains: calls backward or an optimizer."""
+    try:
+        tree = ast.parse(''.join(linecache.getlines(filename)))
+    except SyntaxError:
+        return []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(
+            node, ast.For | ast.While | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp
+        ):
+            calls = {
+                n.func.attr
+                for n in ast.walk(node)
+                if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+            }
+            found.append(
+                (
+                    node.lineno,
+                    node.end_lineno or node.lineno,
+                    int(bool(calls & {'backward', 'step', 'zero_grad'})),
+                )
+            )
+    return found
+
+
+def loop_around(places: tuple) -> tuple[str, int, int, int] | None:
+    """The innermost loop that the script's places lie in and that is not the one that trains: file, first, last, place's line."""
+    for file, line, _ in places:
+        around = [
+            (last - first, first, last, trains)
+            for first, last, trains in loops_of(file)
+            if first <= line <= last
+        ]
+        for _, first, last, trains in sorted(around):
+            return None if trains else (file, first, last, line)
+    return None
+
+
 # Operators ---------------------------------------------------------------------------------------
+
 
 @dataclass
 class Operators:
@@ -76,7 +126,7 @@ class Operators:
     seconds: float = 0.0
     by_name: dict[str, tuple[int, float]] = field(default_factory=dict)
     flops: float = 0.0
-    wide: float = 0.0           # seconds in operators on float64
+    wide: float = 0.0  # seconds in operators on float64
 
 
 class OperatorLook:
@@ -88,7 +138,9 @@ class OperatorLook:
 
     def start(self) -> None:
         profiler = self.torch.profiler
-        self.profile = profiler.profile(activities=[profiler.ProfilerActivity.CPU], record_shapes=True, with_flops=True)
+        self.profile = profiler.profile(
+            activities=[profiler.ProfilerActivity.CPU], record_shapes=True, with_flops=True
+        )
         with _quiet():
             self.profile.__enter__()
 
@@ -104,7 +156,7 @@ class OperatorLook:
                 result.by_name[event.key] = (event.count, own)
             flops = event.flops or 0
             if event.key in ('aten::conv1d', 'aten::conv2d', 'aten::conv3d'):
-                flops *= 3                  # the profiler counts the forward pass alone
+                flops *= 3  # the profiler counts the forward pass alone
             if 'mm' in event.key or 'conv' in event.key:
                 result.flops += flops
         self.profile = None
@@ -127,6 +179,7 @@ def _quiet():
 
 # Lines -------------------------------------------------------------------------------------------
 
+
 @dataclass
 class Calls:
     """Calls of one function of PyTorch from one line of the script in one step."""
@@ -134,16 +187,49 @@ class Calls:
     count: int = 0
     seconds: float = 0.0
     bytes: int = 0
-    wide: int = 0               # calls with a float64 tensor
-    arguments: Counter = field(default_factory=Counter)       # how often each parameter was one
-    parameters: int = 0         # calls on a parameter or a gradient
+    wide: int = 0  # calls with a float64 tensor
+    arguments: Counter = field(
+        default_factory=Counter
+    )  # how often each parameter, or each tensor of rows, was one
+    direct: bool = False  # called by the script itself, not by a library that it calls
+    graph: bool = False  # whether gradients were enabled
+    parameters: int = 0  # calls on a parameter or a gradient
     part: str = 'rest'
-    outer: tuple = ()           # the script's places, the innermost first
+    outer: tuple = ()  # the script's places, the innermost first
 
 
-SYNCHRONIZING = {'item', 'tolist', 'numpy', '__bool__', '__float__', '__int__', '__index__', 'cpu', 'nonzero', '__array__'}
-COPYING = {'to', 'contiguous', 'clone', 'double', 'float', 'half', 'bfloat16', 'cpu', 'numpy', 'type', 'type_as', 'copy_', 'cuda',
-           'tensor', 'as_tensor', 'from_numpy', 'tolist'}
+SYNCHRONIZING = {
+    'item',
+    'tolist',
+    'numpy',
+    '__bool__',
+    '__float__',
+    '__int__',
+    '__index__',
+    'cpu',
+    'nonzero',
+    '__array__',
+}
+ROWS = {'__getitem__', 'select', 'narrow', 'index_select', '__setitem__'}
+COPYING = {
+    'to',
+    'contiguous',
+    'clone',
+    'double',
+    'float',
+    'half',
+    'bfloat16',
+    'cpu',
+    'numpy',
+    'type',
+    'type_as',
+    'copy_',
+    'cuda',
+    'tensor',
+    'as_tensor',
+    'from_numpy',
+    'tolist',
+}
 
 
 class LineLook:
@@ -156,6 +242,7 @@ class LineLook:
         self.torch = torch
         self.watch = watch
         self.parameters: set[int] = set()
+        self.kept: list[Any] = []
 
     def possible(self) -> bool:
         """Not where the script uses a function mode of its own, and not where it compiles."""
@@ -163,9 +250,12 @@ class LineLook:
 
     def start(self) -> None:
         torch, look, watch, calls = self.torch, self, self.watch, self.calls
-        self.parameters = {id(p) for o in watch.optimizers.values() for g in o.param_groups for p in g['params']}
+        self.parameters = {
+            id(p) for o in watch.optimizers.values() for g in o.param_groups for p in g['params']
+        }
         parameters = self.parameters
         Tensor = torch.Tensor
+        enabled = torch.is_grad_enabled
 
         class Mode(torch.overrides.TorchFunctionMode):
             def __torch_function__(self, function, types, args=(), kwargs=None):
@@ -185,9 +275,14 @@ class LineLook:
                 key = (places[0][:2], name, watch.part)
                 one = calls.get(key)
                 if one is None:
-                    one = calls[key] = Calls(part=watch.part, outer=tuple(places))
+                    direct = is_scripts(sys._getframe(1).f_code.co_filename)
+                    one = calls[key] = Calls(part=watch.part, outer=tuple(places), direct=direct)
                 one.count += 1
                 one.seconds += seconds
+                one.graph = one.graph or enabled()
+                if name in ROWS and args and isinstance(args[0], Tensor) and id(args[0]) not in parameters:
+                    look.kept.append(args[0])  # so that its id means this tensor for the whole step
+                    one.arguments[id(args[0])] += 1
                 if watch.part == 'rest':
                     look.seconds_in_rest += seconds
                 touched = False
@@ -214,16 +309,18 @@ class LineLook:
         self.saved_hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
         try:
             self.saved_hooks.__enter__()
-        except RuntimeError:            # the script does not allow hooks here
+        except RuntimeError:  # the script does not allow hooks here
             self.saved_hooks = None
 
     def stop(self) -> None:
         if self.saved_hooks is not None:
             self.saved_hooks.__exit__(None, None, None)
+        self.kept = []
         self.mode.__exit__(None, None, None)
 
 
 # Samples -----------------------------------------------------------------------------------------
+
 
 class Samples:
     """Where the script is: some five hundred times a second a timer's signal asks for the part and the script's lines.
@@ -241,8 +338,11 @@ class Samples:
 
     def possible(self) -> bool:
         """Not where the script uses the timer itself, nor where it takes its steps in another thread."""
-        return (hasattr(signal, 'setitimer') and threading.current_thread() is threading.main_thread()
-                and signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN))
+        return (
+            hasattr(signal, 'setitimer')
+            and threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN)
+        )
 
     def start(self) -> None:
         self.before = signal.signal(signal.SIGALRM, self._sample)
@@ -252,7 +352,7 @@ class Samples:
     def _sample(self, number: int, frame: Any) -> None:
         now = perf_counter()
         seconds, self.last = now - self.last, now
-        if not self.watch.active or frame is None:      # between two steps
+        if not self.watch.active or frame is None:  # between two steps
             return
         inner = (frame.f_code.co_filename, frame.f_code.co_name)
         self.found[self.watch.part, tuple(scripts_frames(frame)), inner] += seconds
@@ -267,6 +367,7 @@ class Samples:
 
 
 # Graphs that are kept ----------------------------------------------------------------------------
+
 
 class KeptGraphs:
     """Whether the graphs of losses outlive their steps: a mark hangs on each graph and lives as long as it."""
@@ -305,7 +406,11 @@ class KeptGraphs:
         if self.line is None:
             return None
         call = text_of(self.line)
-        name = call.split('.backward')[0].split('(')[-1].split('=')[-1].strip() if '.backward' in call else 'loss'
+        name = (
+            call.split('.backward')[0].split('(')[-1].split('=')[-1].strip()
+            if '.backward' in call
+            else 'loss'
+        )
         name = name.split('.')[0].split('[')[0].rstrip(')') or 'loss'
         lines = linecache.getlines(self.line[0])
         try:
@@ -315,11 +420,18 @@ class KeptGraphs:
         freed = ('item', 'detach', 'tolist')
         for node in ast.walk(tree):
             keeps = isinstance(node, ast.AugAssign) or (
-                isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-                and node.func.attr in ('append', 'add', 'insert', 'update', 'appendleft'))
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in ('append', 'add', 'insert', 'update', 'appendleft')
+            )
             plain = keeps and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
-            numbers = plain and any(isinstance(n, ast.Attribute) and n.attr in freed or isinstance(n, ast.Name) and n.id == 'float'
-                                    for n in ast.walk(node))
+            numbers = plain and any(
+                isinstance(n, ast.Attribute)
+                and n.attr in freed
+                or isinstance(n, ast.Name)
+                and n.id == 'float'
+                for n in ast.walk(node)
+            )
             if plain and not numbers:
                 return self.line[0], node.lineno
         return self.line

@@ -14,6 +14,7 @@ from why_slow.watch import Watch
 def attach(mxnet: Any, watch: Watch) -> Patches:
     """Mark the trainer, the root blocks, the backward pass, the loader and ``save_parameters``."""
     from mxnet import autograd, gluon
+
     patches = Patches()
     stepping = gluon.Trainer.step
 
@@ -33,8 +34,12 @@ def attach(mxnet: Any, watch: Watch) -> Patches:
     called = gluon.Block.__call__
 
     def __call__(self, *args, **kwargs):
-        if not watch.active or watch.part in ('forward', 'evaluation', 'backward', 'loader') or not watch.mine() \
-                or isinstance(self, gluon.loss.Loss):
+        if (
+            not watch.active
+            or watch.part in ('forward', 'evaluation', 'backward', 'loader')
+            or not watch.mine()
+            or isinstance(self, gluon.loss.Loss)
+        ):
             return called(self, *args, **kwargs)
         part = 'forward' if autograd.is_recording() else 'evaluation'
         watch.counts[part] += 1
@@ -44,7 +49,11 @@ def attach(mxnet: Any, watch: Watch) -> Patches:
     patches.put(gluon.Block, '__call__', __call__)
     for owner, name in ((mxnet.nd.NDArray, 'backward'), (autograd, 'backward')):
         patches.put(owner, name, _within(watch, 'backward', 'backwards', getattr(owner, name)))
-    patches.put(gluon.Block, 'save_parameters', _within(watch, 'checkpoint', 'checkpoints', gluon.Block.save_parameters))
+    patches.put(
+        gluon.Block,
+        'save_parameters',
+        _within(watch, 'checkpoint', 'checkpoints', gluon.Block.save_parameters),
+    )
     _loader(gluon, watch, patches)
     return patches
 
@@ -57,6 +66,7 @@ def _within(watch: Watch, part: str, count: str, original: Any) -> Any:
         watch.counts[count] += 1
         with watch.within(part):
             return original(*args, **kwargs)
+
     return marked
 
 

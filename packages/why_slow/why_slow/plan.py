@@ -4,7 +4,6 @@
 between two yields only; when the generator returns, the script is ended.
 """
 
-import math
 import os
 import resource
 import statistics
@@ -19,12 +18,12 @@ from why_slow.torch_hooks import Patches, mark_modules, modules_of
 from why_slow.trial import Copy
 from why_slow.watch import Step, Watch, is_ordinary, usual_counts
 
-WARM = 5                # steps that are not timed at the beginning
-LOOK_AFTER = 10         # timed steps before the first look
-SAMPLED = 1.5           # seconds of steps that are sampled
-PLAIN = 0.2             # share of the time for timed steps without anything
-PLAIN_STEPS = 30        # and at least so many of them
-LOOKS = 0.5             # no look begins after this share of the time
+WARM = 5  # steps that are not timed at the beginning
+LOOK_AFTER = 10  # timed steps before the first look
+SAMPLED = 1.5  # seconds of steps that are sampled
+PLAIN = 0.2  # share of the time for timed steps without anything
+PLAIN_STEPS = 30  # and at least so many of them
+LOOKS = 0.5  # no look begins after this share of the time
 
 
 @dataclass
@@ -37,7 +36,7 @@ class Session:
     torch: Any = None
     mxnet: Any = None
     patches: Patches = field(default_factory=Patches)
-    cores: int = 1          # that this process can keep busy
+    cores: int = 1  # that this process can keep busy
     roots: list[Any] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
     warm: int = 0
@@ -90,17 +89,20 @@ class Session:
 def plan(session: Session) -> Generator[None, Step, None]:
     """The whole run, from the first step on."""
     watch = session.watch
-    step = yield                    # the first step: imports, allocation, compilation
+    step = yield  # the first step: imports, allocation, compilation
     session.say('the first step is over')
     began = perf_counter()
     until = began + session.seconds
     session.warm = 1
     _find_modules(session, step)
-    while session.warm < WARM and perf_counter() - began < 0.1 * session.seconds:
+    while session.warm < WARM and _ranks(session) == 1 and perf_counter() - began < 0.1 * session.seconds:
         step = yield
         session.warm += 1
         _find_modules(session, step)
     _settings(session)
+    if _ranks(session) > 1:
+        yield from _on_ranks(session)
+        return
     before = _compilation(session)
     memory = _resident()
 
@@ -110,7 +112,9 @@ def plan(session: Session) -> Generator[None, Step, None]:
         yield from _look(session)
     session.say('timing steps')
     enough = began + PLAIN * session.seconds
-    while perf_counter() < enough or (len(session.plain) < PLAIN_STEPS and perf_counter() < began + 0.5 * session.seconds):
+    while perf_counter() < enough or (
+        len(session.plain) < PLAIN_STEPS and perf_counter() < began + 0.5 * session.seconds
+    ):
         yield from _timed(session, 1, until)
         if len(session.plain) >= 1000:
             break
@@ -133,7 +137,49 @@ def _timed(session: Session, steps: int, until: float) -> Generator[None, Step, 
         session.plain.append((yield))
 
 
+# Several ranks -----------------------------------------------------------------------------------
+
+
+def _ranks(session: Session) -> int:
+    """How many ranks take their steps together."""
+    distributed = sys.modules.get('torch.distributed')
+    if (
+        session.torch is None
+        or distributed is None
+        or not distributed.is_available()
+        or not distributed.is_initialized()
+    ):
+        return 1
+    return distributed.get_world_size()
+
+
+def _on_ranks(session: Session) -> Generator[None, Step, None]:
+    """Timed steps, as many on each rank, for they wait for each other; then each tells what its steps are made of."""
+    distributed = session.torch.distributed
+    while session.warm < WARM:  # by number, as the clocks of the ranks differ
+        yield
+        session.warm += 1
+    began = perf_counter()
+    session.plain.append((yield))
+    number = [max(3, min(300, round(0.5 * session.seconds / (perf_counter() - began))))]
+    distributed.broadcast_object_list(number, src=0)
+    for _ in range(number[0]):
+        session.plain.append((yield))
+    session.usual = usual_counts(session.plain)
+    session.cost = _own_cost(session)
+    steps = session.ordinary()
+    own = {
+        part: statistics.fmean(step.parts.get(part, 0.0) for step in steps)
+        for part in ('loader', 'forward', 'backward', 'optimizer', 'rest')
+    }
+    ranks: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(ranks, own)
+    session.ranks = ranks
+    _sizes(session)
+
+
 # Before the timed steps --------------------------------------------------------------------------
+
 
 def _find_modules(session: Session, step: Step) -> None:
     """Mark the root modules; one level deeper if none of those marked has been called."""
@@ -152,7 +198,10 @@ def _find_modules(session: Session, step: Step) -> None:
 
 def _settings(session: Session) -> None:
     """Settings of the framework that a finding may speak of."""
-    from tested_results.machine import cores    # here, for it imports NumPy, which the script may want to set up itself
+    from tested_results.machine import (
+        cores,  # here, for it imports NumPy, which the script may want to set up itself
+    )
+
     session.cores = cores()
     settings = session.settings
     settings['profile'] = sys.getprofile() is not None
@@ -164,10 +213,17 @@ def _settings(session: Session) -> None:
     settings['profiler'] = torch.autograd._profiler_enabled()
     settings['deterministic'] = torch.are_deterministic_algorithms_enabled()
     settings['threads'] = torch.get_num_threads()
-    settings['foreach'] = [g.get('foreach') for o in session.watch.optimizers.values() for g in o.param_groups]
+    settings['foreach'] = [
+        g.get('foreach') for o in session.watch.optimizers.values() for g in o.param_groups
+    ]
     settings['fused'] = [g.get('fused') for o in session.watch.optimizers.values() for g in o.param_groups]
-    settings['float64'] = sum(p.numel() for o in session.watch.optimizers.values() for g in o.param_groups
-                              for p in g['params'] if p.dtype == torch.float64)
+    settings['float64'] = sum(
+        p.numel()
+        for o in session.watch.optimizers.values()
+        for g in o.param_groups
+        for p in g['params']
+        if p.dtype == torch.float64
+    )
     dynamo = sys.modules.get('torch._dynamo.utils')
     session.compiles = dynamo is not None and bool(dynamo.counters['frames'])
 
@@ -179,9 +235,12 @@ def _compilation(session: Session) -> dict[str, float]:
         return {}
     counters = dynamo.counters
     seconds = dynamo.calculate_time_spent()
-    return {'frames': counters['frames']['ok'], 'graphs': counters['stats']['unique_graphs'],
-            'breaks': sum(counters['graph_break'].values()),
-            'seconds': seconds.get('total_wall_time', seconds.get('entire_frame_compile', 0.0))}
+    return {
+        'frames': counters['frames']['ok'],
+        'graphs': counters['stats']['unique_graphs'],
+        'breaks': sum(counters['graph_break'].values()),
+        'seconds': seconds.get('total_wall_time', seconds.get('entire_frame_compile', 0.0)),
+    }
 
 
 def _difference(before: dict, after: dict, session: Session) -> dict[str, Any]:
@@ -205,6 +264,7 @@ def _resident() -> float:
 
 # Looks -------------------------------------------------------------------------------------------
 
+
 def _look(session: Session) -> Generator[None, Step, None]:
     """Steps that are not timed: operators, lines, samples."""
     watch, torch = session.watch, session.torch
@@ -213,20 +273,20 @@ def _look(session: Session) -> Generator[None, Step, None]:
         session.graphs = looks.KeptGraphs(watch)
         session.graphs.start()
     if torch is not None and not torch.autograd._profiler_enabled():
-        for _ in range(2):              # the profiler's first step prepares it
+        for _ in range(2):  # the profiler's first step prepares it
             look = looks.OperatorLook(torch)
             look.start()
             try:
                 yield
             finally:
                 look.stop()
-            yield       # optimizer.step is a recorded function that is still open: it must end before another profile
+            yield  # optimizer.step is a recorded function that is still open: it must end before another profile
         session.operators = look.result
     if torch is not None and not session.compiles:
         look = looks.LineLook(torch, watch)
         if look.possible():
             usual = usual_counts(session.plain)
-            for _ in range(3):          # until one of them is an ordinary step
+            for _ in range(3):  # until one of them is an ordinary step
                 look = looks.LineLook(torch, watch)
                 look.start()
                 try:
@@ -265,23 +325,34 @@ def _sizes(session: Session) -> None:
         return
     Tensor = session.torch.Tensor
     parameters = [p for o in watch.optimizers.values() for g in o.param_groups for p in g['params']]
-    size = lambda tensors: float(sum(t.numel() * t.element_size() for t in tensors))        # noqa: E731
+    size = lambda tensors: float(sum(t.numel() * t.element_size() for t in tensors))  # noqa: E731
     memory['parameters'] = size(parameters)
     memory['gradients'] = size(p.grad for p in parameters if p.grad is not None and not p.grad.is_sparse)
-    memory['optimizer'] = size(v for o in watch.optimizers.values() for s in o.state.values() if isinstance(s, dict)
-                               for v in s.values() if isinstance(v, Tensor))
+    memory['optimizer'] = size(
+        v
+        for o in watch.optimizers.values()
+        for s in o.state.values()
+        if isinstance(s, dict)
+        for v in s.values()
+        if isinstance(v, Tensor)
+    )
     if session.lines is not None:
         memory['activations'] = float(sum(session.lines.saved.values()))
     if watch.input is not None:
-        tensors = [x for x in (*watch.input[0], *watch.input[1].values()) if isinstance(x, Tensor) and x.dim()]
+        tensors = [
+            x for x in (*watch.input[0], *watch.input[1].values()) if isinstance(x, Tensor) and x.dim()
+        ]
         session.batch_size = tensors[0].shape[0] if tensors else None
 
 
 def _own_cost(session: Session) -> float:
     """Seconds that the marks of one step take: so many empty parts, entered and left, in pairs with a loop without."""
     usual = session.usual
-    marks = 2 + sum(usual.get(name, 0) for name in ('batches', 'epochs', 'backwards', 'forward', 'evaluation', 'checkpoints'))
-    watch, number = Watch(), 2000       # another one: the script's own must not count these
+    marks = 2 + sum(
+        usual.get(name, 0)
+        for name in ('batches', 'epochs', 'backwards', 'forward', 'evaluation', 'checkpoints')
+    )
+    watch, number = Watch(), 2000  # another one: the script's own must not count these
     pairs = []
     for _ in range(5):
         began = perf_counter()
@@ -300,8 +371,13 @@ def _own_cost(session: Session) -> float:
 def _try_on_copy(session: Session) -> None:
     """A larger batch and a narrower type, on a copy of the root module."""
     watch, torch = session.watch, session.torch
-    if watch.input is None or session.compiles or 'torch.distributed' in sys.modules and torch.distributed.is_available() \
-            and torch.distributed.is_initialized():
+    if (
+        watch.input is None
+        or session.compiles
+        or 'torch.distributed' in sys.modules
+        and torch.distributed.is_available()
+        and torch.distributed.is_initialized()
+    ):
         return
     args, kwargs = watch.input
     watch.input = None
@@ -310,7 +386,7 @@ def _try_on_copy(session: Session) -> None:
         if 8 * trial.step() > 0.2 * session.seconds:
             return
         session.copy = trial
-    except Exception:               # a module that cannot be copied or returns no tensor
+    except Exception:  # a module that cannot be copied or returns no tensor
         return
     seconds = min(1.0, 0.02 * session.seconds)
     if session.batch_size:
@@ -322,15 +398,21 @@ def _try_on_copy(session: Session) -> None:
     if session.settings.get('float64'):
         try:
             module, args1, kwargs1 = trial.cast(torch.float32)
-            session.narrowed = trial.ratio(trial.step, lambda: trial.step(module=module, args=args1, kwargs=kwargs1), seconds)
+            session.narrowed = trial.ratio(
+                trial.step, lambda: trial.step(module=module, args=args1, kwargs=kwargs1), seconds
+            )
         except Exception:
             session.narrowed = None
 
 
 # What-ifs ----------------------------------------------------------------------------------------
 
+
 def _what_ifs(session: Session, until: float) -> Generator[None, Step, None]:
     """Test each remedy that applies, each for its share of the time that is left."""
+    end = until
+    if session.copy is not None and not session.compiles:
+        until -= min(25.0, 0.35 * (end - perf_counter()))  # left for torch.compile
     chosen = [remedy for remedy in whatifs.remedies(session) if remedy.applies()]
     step = statistics.median(s.seconds for s in session.ordinary())
     losses: dict[str, str] = {}
@@ -341,7 +423,9 @@ def _what_ifs(session: Session, until: float) -> Generator[None, Step, None]:
     for number, remedy in enumerate(chosen):
         left = until - perf_counter()
         if left < 12 * step:
-            session.notes.append(f'No time was left to test {len(chosen) - number} of the remedies; use a longer --seconds.')
+            session.notes.append(
+                f'No time was left to test {len(chosen) - number} of the remedies; use a longer --seconds.'
+            )
             break
         if not remedy.applies():
             continue
@@ -349,5 +433,28 @@ def _what_ifs(session: Session, until: float) -> Generator[None, Step, None]:
         result = yield from whatifs.paired(session, remedy, perf_counter() + left / (len(chosen) - number))
         result.losses = losses.get(remedy.id, 'not compared')
         session.results.append(result)
-        if not math.isfinite(result.ratio):
-            session.results.pop()
+    if session.copy is not None and not session.compiles and signal_free():
+        yield from _compile(session, end, step)
+
+
+def _compile(session: Session, until: float, step: float) -> Generator[None, Step, None]:
+    """``torch.compile`` last, for it takes long: its first call apart, and after how many steps that is paid back."""
+    left = until - perf_counter()
+    if left < max(10, 30 * step):
+        session.notes.append('No time was left to test torch.compile; use a longer --seconds.')
+        return
+    remedy = whatifs.Compiled(session)
+    session.say(f'what if: {remedy.title}')
+    first = remedy.prepare(0.7 * left)
+    if first is None:
+        return
+    result = yield from whatifs.paired(session, remedy, until + 2)
+    gain = result.before - result.after
+    pays = f'; it pays off after {first / gain:,.0f} steps' if result.verdict == 'faster' and gain > 0 else ''
+    result.note = f'its first call took {first:.1f} s{pays}'
+    session.results.append(result)
+
+
+def signal_free() -> bool:
+    """Whether the timer that ends a compilation may be used."""
+    return looks.Samples(None).possible()

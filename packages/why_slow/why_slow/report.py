@@ -9,7 +9,6 @@ from typing import Any
 
 from tested_results.numbers import seconds as written
 from tested_results.numbers import show
-
 from why_slow import whatifs
 from why_slow.findings import Evidence, findings
 from why_slow.plan import Session
@@ -25,12 +24,19 @@ def result(session: Session, script: str, arguments: list[str], ended: str) -> d
         'version': 1,
         'script': script,
         'arguments': arguments,
-        'frameworks': {name: getattr(sys.modules[name], '__version__', '') for name in ('torch', 'mxnet') if name in sys.modules},
+        'frameworks': {
+            name: getattr(sys.modules[name], '__version__', '')
+            for name in ('torch', 'mxnet')
+            if name in sys.modules
+        },
         'machine': {'cores': session.cores, 'threads': session.settings.get('threads')},
         'step': _step(session),
         'findings': [finding.to_dict() for finding in found],
         'what_ifs': [_finite(r.to_dict(), found) for r in (*session.results, *_predicted(session))],
-        'cost': {'seconds_per_step': session.cost, 'share': session.cost / _median(session) if session.plain else 0.0},
+        'cost': {
+            'seconds_per_step': session.cost,
+            'share': session.cost / _median(session) if session.plain else 0.0,
+        },
         'ended': ended,
         'notes': session.notes,
     }
@@ -52,8 +58,18 @@ def _finite(result: dict, found: list[Any]) -> dict:
 
 def _step(session: Session) -> dict[str, Any]:
     if not session.plain:
-        return {'seconds': None, 'low': None, 'high': None, 'steps': 0, 'parts': {}, 'between': {}, 'operators': {}, 'flops': None,
-                'memory': session.memory, 'examples_per_second': None}
+        return {
+            'seconds': None,
+            'low': None,
+            'high': None,
+            'steps': 0,
+            'parts': {},
+            'between': {},
+            'operators': {},
+            'flops': None,
+            'memory': session.memory,
+            'examples_per_second': None,
+        }
     steps = session.ordinary()
     times = [step.seconds for step in steps]
     low, high = spread(times)
@@ -65,13 +81,22 @@ def _step(session: Session) -> dict[str, Any]:
     operators = session.operators
     batch = session.batch_size or session.loader.get('batch_size')
     return {
-        'seconds': statistics.median(times), 'low': low, 'high': high, 'steps': len(steps), 'warm_up': session.warm,
-        'parts': parts, 'between': _between(session, steps),
-        'operators': {'count': operators.count, 'mean_seconds': operators.seconds / max(1, operators.count)} if operators else {},
+        'seconds': statistics.median(times),
+        'low': low,
+        'high': high,
+        'steps': len(steps),
+        'warm_up': session.warm,
+        'parts': parts,
+        'between': _between(session, steps),
+        'operators': {'count': operators.count, 'mean_seconds': operators.seconds / max(1, operators.count)}
+        if operators
+        else {},
         'flops': operators.flops if operators else None,
         'memory': session.memory,
         'batch': batch,
-        'examples_per_second': batch * max(1, session.usual.get('backwards', 1)) / statistics.median(times) if batch else None,
+        'examples_per_second': batch * max(1, session.usual.get('backwards', 1)) / statistics.median(times)
+        if batch
+        else None,
         'spread': [sorted(times)[int(q * (len(times) - 1))] for q in (0.1, 0.9)],
     }
 
@@ -79,6 +104,7 @@ def _step(session: Session) -> dict[str, Any]:
 def spread(times: list[float]) -> tuple[float, float]:
     """An interval of the median time: between the medians of stretches of the run."""
     from tested_results.timing import interval
+
     _, low, high = interval(times)
     if not math.isfinite(low):
         return min(times), max(times)
@@ -99,7 +125,9 @@ def _between(session: Session, ordinary: list[Any]) -> dict[str, float]:
             found[part] = found.get(part, 0.0) + own
             extra -= own
         evaluated = any(step.counts[name] > session.usual.get(name, 0) for name in ('evaluation', 'forward'))
-        found['evaluation' if evaluated else 'other'] = found.get('evaluation' if evaluated else 'other', 0.0) + extra
+        found['evaluation' if evaluated else 'other'] = (
+            found.get('evaluation' if evaluated else 'other', 0.0) + extra
+        )
     return {part: seconds / len(session.plain) for part, seconds in found.items() if seconds > 0}
 
 
@@ -114,24 +142,62 @@ def _predicted(session: Session) -> list[whatifs.Result]:
     if session.doubled is not None:
         after = step + model * (session.doubled[2] - 1)
         ratio = 2 * step / after
-        found.append(whatifs.Result('double-batch', 'twice the batch (time for as many examples)', 2 * step, after, ratio, ratio, ratio,
-                                    whatifs.verdict(ratio, ratio), predicted=True, finding='small-batch'))
+        found.append(
+            whatifs.Result(
+                'double-batch',
+                'twice the batch (time for as many examples)',
+                2 * step,
+                after,
+                ratio,
+                ratio,
+                ratio,
+                whatifs.verdict(ratio, ratio),
+                predicted=True,
+                finding='small-batch',
+            )
+        )
     if session.narrowed is not None:
         after = max(step - model * (1 - 1 / session.narrowed[2]), step / 1000)
         ratio = step / after
-        found.append(whatifs.Result('float32', 'the model in float32', step, after, ratio, ratio, ratio,
-                                    whatifs.verdict(ratio, ratio), losses='differs', predicted=True, finding='float64'))
+        found.append(
+            whatifs.Result(
+                'float32',
+                'the model in float32',
+                step,
+                after,
+                ratio,
+                ratio,
+                ratio,
+                whatifs.verdict(ratio, ratio),
+                losses='differs',
+                predicted=True,
+                finding='float64',
+            )
+        )
     waited = evidence.part('loader')
     if session.loader and session.loader.get('workers') == 0 and waited > 0.02 * step and session.cores > 1:
         # A worker loads while the model computes; one core less is left for the model, which is not counted here.
         after = max(waited / (session.cores - 1), step - waited)
         ratio = step / after
-        found.append(whatifs.Result('loader-workers', f'num_workers={session.cores - 1}', step, after, ratio, ratio, ratio,
-                                    whatifs.verdict(ratio, ratio), predicted=True, finding='loader'))
+        found.append(
+            whatifs.Result(
+                'loader-workers',
+                f'num_workers={session.cores - 1}',
+                step,
+                after,
+                ratio,
+                ratio,
+                ratio,
+                whatifs.verdict(ratio, ratio),
+                predicted=True,
+                finding='loader',
+            )
+        )
     return found
 
 
 # Text --------------------------------------------------------------------------------------------
+
 
 def text(report: dict[str, Any]) -> str:
     """The report as it is printed."""
@@ -150,19 +216,25 @@ def text(report: dict[str, Any]) -> str:
 
 
 def _made_of(step: dict, report: dict) -> list[str]:
-    lines = [f'A step takes {written(step["seconds"])} ({written(step["low"])} to {written(step["high"])}; {step["steps"]} steps, '
-             f'after {step["warm_up"]} for warming up)']
+    lines = [
+        f'A step takes {written(step["seconds"])} ({written(step["low"])} to {written(step["high"])}; {step["steps"]} steps, '
+        f'after {step["warm_up"]} for warming up)'
+    ]
     whole = sum(step['parts'].values())
     for part, seconds in step['parts'].items():
         if seconds > 0:
             name = {'evaluation': 'without gradients'}.get(part, part)
-            lines.append(f'  {name:20s} {written(seconds):>9s}  {100 * seconds / whole:3.0f}%  {"█" * round(40 * seconds / whole)}')
+            lines.append(
+                f'  {name:20s} {written(seconds):>9s}  {100 * seconds / whole:3.0f}%  {"█" * round(40 * seconds / whole)}'
+            )
     for part, seconds in step['between'].items():
         lines.append(f'  between steps: {part}, {written(seconds)} for each step')
     if facts(step):
         lines += textwrap.wrap('; '.join(facts(step)), WIDTH, initial_indent='  ', subsequent_indent='  ')
     cost = report['cost']
-    lines.append(f'  Watching took {written(cost["seconds_per_step"])} of each step ({100 * cost["share"]:.2g}%).')
+    lines.append(
+        f'  Watching took {written(cost["seconds_per_step"])} of each step ({100 * cost["share"]:.2g}%).'
+    )
     return lines
 
 
@@ -170,15 +242,24 @@ def facts(step: dict) -> list[str]:
     """Counts and sizes of a step, in words."""
     found = []
     if step['operators']:
-        found.append(f'{step["operators"]["count"]:,} operator calls of {written(step["operators"]["mean_seconds"])}')
+        found.append(
+            f'{step["operators"]["count"]:,} operator calls of {written(step["operators"]["mean_seconds"])}'
+        )
     if step['flops']:
-        found.append(f'{show(step["flops"] / step["seconds"] / 1e9, "GFLOP/s")} in matrix products and convolutions')
+        found.append(
+            f'{show(step["flops"] / step["seconds"] / 1e9, "GFLOP/s")} in matrix products and convolutions'
+        )
     if step['examples_per_second']:
         found.append(f'{step["examples_per_second"]:,.0f} examples a second')
     memory = step['memory']
     if memory.get('parameters'):
-        found.append(', '.join(f'{name} {memory[name] / 1e6:,.1f} MB' for name in ('parameters', 'optimizer', 'activations')
-                               if memory.get(name)))
+        found.append(
+            ', '.join(
+                f'{name} {memory[name] / 1e6:,.1f} MB'
+                for name in ('parameters', 'optimizer', 'activations')
+                if memory.get(name)
+            )
+        )
     if memory.get('peak'):
         found.append(f'peak {memory["peak"] / 1e6:,.0f} MB')
     return found
@@ -188,7 +269,9 @@ def _findings(report: dict) -> list[str]:
     lines = []
     for number, finding in enumerate(report['findings'], 1):
         where = f' [{finding["line"]}]' if finding['line'] else ''
-        lines.append(f'{number:3d}. {finding["title"]}{where}: at most {factor(finding["at_most"])} faster without it')
+        lines.append(
+            f'{number:3d}. {finding["title"]}{where}: at most {factor(finding["at_most"])} faster without it'
+        )
         lines += textwrap.wrap(finding['evidence'], WIDTH, initial_indent='     ', subsequent_indent='     ')
     return lines
 
@@ -201,7 +284,9 @@ def said(result: dict) -> str:
     """``1.65× faster (1.58 to 1.71)``."""
     ratio, low, high = result['ratio'], result['low'], result['high']
     if result['predicted']:
-        return f'{factor(ratio)} faster, predicted' if ratio >= 1 else f'{factor(1 / ratio)} slower, predicted'
+        return (
+            f'{factor(ratio)} faster, predicted' if ratio >= 1 else f'{factor(1 / ratio)} slower, predicted'
+        )
     if low is None or high is None:
         return 'undecided: too few steps'
     if result['verdict'] == 'slower':
@@ -216,8 +301,15 @@ def _what_ifs(report: dict) -> list[str]:
     order = sorted(report['what_ifs'], key=lambda r: -r['ratio'])
     for result in order:
         times = f'{written(result["before"])} → {written(result["after"])}'
-        losses = {'differs': '; changes the losses', 'rounding': '; losses differ by rounding', 'same': '; same losses'}
-        lines.append(f'  {result["title"]:48s} {times:22s} {said(result)}{losses.get(result["losses"], "")}')
+        losses = {
+            'differs': '; changes the losses',
+            'rounding': '; losses differ by rounding',
+            'same': '; same losses',
+        }
+        note = f'; {result["note"]}' if result['note'] else ''
+        lines.append(
+            f'  {result["title"]:48s} {times:22s} {said(result)}{losses.get(result["losses"], "")}{note}'
+        )
     return lines
 
 

@@ -68,6 +68,7 @@ def _optimizers(watch: Watch, patches: Patches) -> None:
 def _loader(torch: Any, watch: Watch, patches: Patches) -> None:
     from torch.utils.data import DataLoader
     from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterator
+
     following, starting = Iterator.__next__, DataLoader.__iter__
 
     @functools.wraps(following)
@@ -101,6 +102,7 @@ def _loader(torch: Any, watch: Watch, patches: Patches) -> None:
 
 def _backward(torch: Any, watch: Watch, patches: Patches) -> None:
     """Both ways to a backward pass; ``torch.autograd.grad`` is none, for it may be a part of the model."""
+
     def marked(original):
         @functools.wraps(original)
         def backward(tensor, *args, **kwargs):
@@ -118,6 +120,7 @@ def _backward(torch: Any, watch: Watch, patches: Patches) -> None:
                 watch.leave()
             watch.backward_done()
             return result
+
         return backward
 
     patches.put(torch.Tensor, 'backward', marked(torch.Tensor.backward))
@@ -140,12 +143,18 @@ def _save(torch: Any, watch: Watch, patches: Patches) -> None:
 
 # The root modules --------------------------------------------------------------------------------
 
+
 def modules_of(torch: Any, watch: Watch) -> list[Any]:
     """The modules which no other module contains and whose parameters the optimizers change."""
-    trained = {id(p) for optimizer in watch.optimizers.values() for group in optimizer.param_groups for p in group['params']}
+    trained = {
+        id(p)
+        for optimizer in watch.optimizers.values()
+        for group in optimizer.param_groups
+        for p in group['params']
+    }
     modules = []
     for thing in gc.get_objects():
-        if issubclass(type(thing), torch.nn.Module):    # isinstance would ask proxies what they stand for
+        if issubclass(type(thing), torch.nn.Module):  # isinstance would ask proxies what they stand for
             modules.append(thing)
     inner = {id(child) for module in modules for child in module.modules() if child is not module}
     roots = [module for module in modules if id(module) not in inner]
@@ -167,7 +176,12 @@ def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
     enabled = torch.is_grad_enabled
 
     def __call__(self, *args, **kwargs):
-        if compiling() or not watch.active or watch.part in ('forward', 'evaluation', 'backward') or not watch.mine():
+        if (
+            compiling()
+            or not watch.active
+            or watch.part in ('forward', 'evaluation', 'backward')
+            or not watch.mine()
+        ):
             return original(self, *args, **kwargs)
         with_gradients = enabled()
         part = 'forward' if with_gradients and self.training else 'evaluation'

@@ -67,6 +67,7 @@ class Copy:
             if type(x) is dict:
                 return {k: twice(v) for k, v in x.items()}
             return x
+
         return twice(self.args), twice(self.kwargs)
 
     def cast(self, dtype: Any) -> tuple[Any, tuple, dict]:
@@ -81,6 +82,7 @@ class Copy:
             if type(x) is dict:
                 return {k: other(v) for k, v in x.items()}
             return x
+
         return self._copied().to(dtype), other(self.args), other(self.kwargs)
 
 
@@ -101,6 +103,7 @@ def total(torch: Any, result: Any) -> Any:
         elif hasattr(x, '__dict__'):
             for v in vars(x).values():
                 collect(v)
+
     collect(result)
     if not found:
         raise ValueError('the module returns nothing that needs a gradient')

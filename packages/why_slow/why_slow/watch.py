@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-LEARNED = 8             # optimizer steps after which it is settled which optimizer ends a round
-FORGOTTEN = 100         # optimizer steps without an end of a round, after which this is learned again
-WITHOUT_OPTIMIZER = 4   # backward passes without an optimizer step, after which a backward pass ends a step
+LEARNED = 8  # optimizer steps after which it is settled which optimizer ends a round
+FORGOTTEN = 100  # optimizer steps without an end of a round, after which this is learned again
+WITHOUT_OPTIMIZER = 4  # backward passes without an optimizer step, after which a backward pass ends a step
 
 
 class Ended(BaseException):
@@ -42,7 +42,9 @@ def usual_counts(steps: list[Step]) -> dict[str, int]:
 
 def is_ordinary(step: Step, usual: dict[str, int]) -> bool:
     """Whether a step contains nothing that other steps do not contain: no evaluation, no checkpoint, no new epoch."""
-    return all(count <= usual.get(name, 0) for name, count in step.counts.items() if name != 'synchronizations')
+    return all(
+        count <= usual.get(name, 0) for name, count in step.counts.items() if name != 'synchronizations'
+    )
 
 
 class Watch:
@@ -55,14 +57,14 @@ class Watch:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.thread = threading.get_ident()
-        self.active = False             # whether the cheap marks are made
+        self.active = False  # whether the cheap marks are made
         self.plan: Generator[None, Step, None] | None = None
         self.steps = 0
         self.failure: BaseException | None = None
         self.swallowed = 0
         self.given_up: Callable[[], None] | None = None
         self.over = False
-        self.replaying: Any = None      # a batch that the loader hands out again
+        self.replaying: Any = None  # a batch that the loader hands out again
         self.keep_batch = False
         self.batch: Any = None
         self.loader: Any = None
@@ -73,7 +75,7 @@ class Watch:
         self.optimizers: dict[int, Any] = {}
         self.backwards_alone = 0
         self.by_backward = False
-        self.forward_call: Callable | None = None    # replaces the root module's call while a what-if is tried
+        self.forward_call: Callable | None = None  # replaces the root module's call while a what-if is tried
         self.keep_input = False
         self.root: Any = None
         self.input: tuple[tuple, dict] | None = None
@@ -107,7 +109,7 @@ class Watch:
 
     def leave(self) -> None:
         """The innermost part is over."""
-        if not self.stack:              # a step ended inside the part
+        if not self.stack:  # a step ended inside the part
             return
         now = perf_counter()
         self.parts[self.part] = self.parts.get(self.part, 0.0) + now - self.last
@@ -134,7 +136,7 @@ class Watch:
         if self.steps == 0 and not self.order:
             self.thread = threading.get_ident()
         self.since_closed += 1
-        if self.since_closed > FORGOTTEN:       # the one that ended the rounds is not used any more
+        if self.since_closed > FORGOTTEN:  # the one that ended the rounds is not used any more
             self.order = []
         if len(self.order) < LEARNED or key not in self.order:
             self.order.append(key)
@@ -173,13 +175,13 @@ class Watch:
         if self.first_step is None:
             self.first_step = now
         if self.plan is not None:
-            self.active = False             # what the plan does itself is not marked
+            self.active = False  # what the plan does itself is not marked
             try:
                 self.plan.send(step)
             except StopIteration:
                 self.over = True
                 raise Ended('time is over') from None
-            except Exception as error:      # ours, not the script's: it must not be blamed for it
+            except Exception as error:  # ours, not the script's: it must not be blamed for it
                 self.failure = error
                 self.over = True
                 raise Ended('the tool failed') from None

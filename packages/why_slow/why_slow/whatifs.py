@@ -10,6 +10,7 @@ import gc
 import math
 import os
 import random
+import signal
 import statistics
 import sys
 from collections.abc import Generator
@@ -19,13 +20,13 @@ from typing import Any
 
 from why_slow.watch import Step, is_ordinary, usual_counts
 
-LEAST = 1.02            # a ratio must lie beyond this to be called faster, and below its inverse for slower
-NO_GAIN = 1.05          # an interval within this and its inverse is called no gain
-FEWEST = 4              # quartets A B B A that make an interval
-ENOUGH = 10             # quartets after which a what-if is over in any case
-BLOCK = 0.1             # seconds that a block lasts at least
-ROUNDING = 1e-5         # relative difference of two losses that is called rounding
-SNAPSHOT = 400e6        # bytes of parameters and optimizer state that are copied to compare losses
+LEAST = 1.02  # a ratio must lie beyond this to be called faster, and below its inverse for slower
+NO_GAIN = 1.05  # an interval within this and its inverse is called no gain
+FEWEST = 4  # quartets A B B A that make an interval
+ENOUGH = 10  # quartets after which a what-if is over in any case
+BLOCK = 0.1  # seconds that a block lasts at least
+ROUNDING = 1e-5  # relative difference of two losses that is called rounding
+SNAPSHOT = 400e6  # bytes of parameters and optimizer state that are copied to compare losses
 
 
 @dataclass
@@ -61,6 +62,7 @@ def verdict(low: float, high: float) -> str:
 
 
 # Remedies ----------------------------------------------------------------------------------------
+
 
 class Remedy:
     """A setting that can be switched between two steps."""
@@ -121,7 +123,7 @@ class ProfilerOff(Remedy):
     def restore(self):
         profile, trace = self.functions
         sys.settrace(trace)
-        if profile is not None and not callable(profile):       # the C profiler is switched on by its own method
+        if profile is not None and not callable(profile):  # the C profiler is switched on by its own method
             profile.enable()
         else:
             sys.setprofile(profile)
@@ -185,8 +187,11 @@ class OptimizerFlag(Remedy):
         kinds = {type(o).__name__ for o in optimizers}
         if self.flag == 'fused' and not kinds <= {'Adam', 'AdamW', 'SGD', 'Adagrad'}:
             return False
-        return all(p.is_floating_point() and not p.is_sparse and (p.grad is None or not p.grad.is_sparse)
-                   for g in self.groups for p in g['params'])
+        return all(
+            p.is_floating_point() and not p.is_sparse and (p.grad is None or not p.grad.is_sparse)
+            for g in self.groups
+            for p in g['params']
+        )
 
     def apply(self):
         self.kept = [(g.get('fused'), g.get('foreach')) for g in self.groups]
@@ -221,7 +226,7 @@ class MatmulPrecision(Remedy):
         self.apply()
         changed = a @ a
         self.restore()
-        return not self.torch.equal(exact, changed)      # otherwise this machine has nothing to switch
+        return not self.torch.equal(exact, changed)  # otherwise this machine has nothing to switch
 
     def apply(self):
         self.torch.set_float32_matmul_precision('medium')
@@ -311,7 +316,9 @@ class ChannelsLast(Forward):
     def applies(self):
         if self.session.copy is None:
             return False
-        convolutions = [m for m in self.session.copy.original.modules() if isinstance(m, self.torch.nn.Conv2d)]
+        convolutions = [
+            m for m in self.session.copy.original.modules() if isinstance(m, self.torch.nn.Conv2d)
+        ]
         return bool(convolutions) and super().applies()
 
     def call(self, original, module, args, kwargs):
@@ -323,6 +330,62 @@ class ChannelsLast(Forward):
         return x
 
 
+class Compiled(Forward):
+    """``torch.compile`` of the root module. Its first call is made between two steps, and timed apart."""
+
+    id, title, finding = 'compile', 'torch.compile of the model', 'small-operators'
+
+    def prepare(self, seconds: float) -> float | None:
+        """Seconds of the first call, forward and backward, or None if it fails or takes longer than ``seconds``."""
+        session, torch = self.session, self.torch
+        trial, module = session.copy, session.copy.original
+        gradients = [p.grad for p in module.parameters()]
+        buffers = [b.detach().clone() for b in module.buffers()]
+        before = signal.getsignal(signal.SIGALRM)
+        try:
+            import torch._inductor.config as config
+
+            with config.patch(compile_threads=1), _alarm(seconds):
+                self.compiled = torch.compile(module.forward)
+                began = perf_counter()
+                trial.step(self.call, module=module)
+                return perf_counter() - began
+        except Exception as error:
+            session.notes.append(
+                f'torch.compile was not tested: {type(error).__name__}: {str(error).splitlines()[0][:200]}'
+                if str(error)
+                else f'torch.compile was not tested: {type(error).__name__}'
+            )
+            return None
+        finally:
+            signal.signal(signal.SIGALRM, before)
+            for p, gradient in zip(module.parameters(), gradients, strict=True):
+                p.grad = gradient
+            with torch.no_grad():
+                for buffer, value in zip(module.buffers(), buffers, strict=True):
+                    buffer.copy_(value)
+
+    def call(self, original, module, args, kwargs):
+        if module is not self.session.copy.original:
+            return original(module, *args, **kwargs)
+        return self.compiled(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float):
+    """An exception after so many seconds, in the main thread."""
+
+    def late(number, frame):
+        raise TimeoutError(f'it was not ready after {seconds:.0f} s')
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, max(0.1, seconds))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def remedies(session: Any) -> list[Remedy]:
     """All that can be tested on this script, the likeliest to matter first."""
     cores = session.cores
@@ -330,12 +393,20 @@ def remedies(session: Any) -> list[Remedy]:
     numbers = [n for n in dict.fromkeys((cores, max(1, cores // 2), 1)) if n != own]
     found = [AnomalyOff(session), ProfilerOff(session), DeterministicOff(session)]
     found += [Threads(session, n) for n in numbers]
-    found += [ReplayBatch(session), Fused(session), Foreach(session), Autocast(session), ChannelsLast(session),
-              MatmulPrecision(session), NoGc(session)]
+    found += [
+        ReplayBatch(session),
+        Fused(session),
+        Foreach(session),
+        Autocast(session),
+        ChannelsLast(session),
+        MatmulPrecision(session),
+        NoGc(session),
+    ]
     return found
 
 
 # Pairs -------------------------------------------------------------------------------------------
+
 
 def ordinary(session: Any, steps: int, seconds: float) -> Generator[None, Step, list[float]]:
     """Times of ordinary steps: at least so many, lasting at least so long together; the first does not count."""
@@ -380,8 +451,17 @@ def paired(session: Any, remedy: Remedy, until: float) -> Generator[None, Step, 
             break
     session.switched = None
     ratio, low, high = interval(ratios)
-    return Result(remedy.id, remedy.title, statistics.median(before), statistics.median(after), ratio, low, high,
-                  verdict(low, high), finding=remedy.finding)
+    return Result(
+        remedy.id,
+        remedy.title,
+        statistics.median(before),
+        statistics.median(after),
+        ratio,
+        low,
+        high,
+        verdict(low, high),
+        finding=remedy.finding,
+    )
 
 
 def interval(ratios: list[float]) -> tuple[float, float, float]:
@@ -396,7 +476,9 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
     middle = math.log(ratio)
     deviation = statistics.stdev(logs)
     half = STUDENT[min(len(logs), max(STUDENT))] * deviation / math.sqrt(len(logs))
-    half *= 1.25 if len(logs) > 3 else 1        # the median of normal values varies by a quarter more than their mean
+    half *= (
+        1.25 if len(logs) > 3 else 1
+    )  # the median of normal values varies by a quarter more than their mean
     return ratio, math.exp(middle - half), math.exp(middle + half)
 
 
@@ -405,6 +487,7 @@ STUDENT = {3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306,
 
 
 # Losses ------------------------------------------------------------------------------------------
+
 
 class State:
     """Parameters, buffers, optimizer state and random numbers at a moment, to begin a step from there again."""
@@ -428,7 +511,9 @@ class State:
     def cheap(session: Any) -> bool:
         """Whether the copies are small enough."""
         optimizers = session.watch.optimizers.values()
-        size = sum(p.numel() * p.element_size() for o in optimizers for g in o.param_groups for p in g['params'])
+        size = sum(
+            p.numel() * p.element_size() for o in optimizers for g in o.param_groups for p in g['params']
+        )
         return size * 4 < SNAPSHOT and os.environ.get('WORLD_SIZE', '1') == '1'
 
     def restore(self) -> None:
@@ -466,7 +551,7 @@ def compare_losses(session: Any, chosen: list[Remedy]) -> Generator[None, Step, 
     watch = session.watch
     try:
         state = State(session)
-    except Exception:           # what cannot be copied is not compared
+    except Exception:  # what cannot be copied is not compared
         return {}
     watch.keep_losses = True
     watch.replaying = watch.batch
