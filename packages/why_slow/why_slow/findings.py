@@ -4,8 +4,8 @@
 remedy was tested, the test's interval replaces it, for then it is known better.
 """
 
+import linecache
 import statistics
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -108,7 +108,7 @@ class Evidence:
         own = sum(c.seconds for c in calls)
         model = [c for c in calls if c.part in ('forward', 'rest')]
         forward = sum(c.seconds for c in self.lines.values() if c.part in ('forward', 'rest'))
-        share = own / self.step
+        share = own / self.looked
         if forward > 0 and model:
             share += sum(c.seconds for c in model) / forward * self.part('backward') / self.step
         return min(share, 0.99)
@@ -321,14 +321,12 @@ def _evidence_of_test(e: Evidence, id: str, text: str) -> str:
 
 
 def _line_of(e: Evidence, word: str) -> str | None:
-    """The line of the script that has the word, if it is a single file."""
-    import linecache
-
-    main = sys.modules.get('__main__')
-    file = getattr(main, '__file__', None)
-    for number, text in enumerate(linecache.getlines(file) if file else [], 1):
-        if word in text and not text.strip().startswith(('#', 'import', 'from')):
-            return looks.named((file, number))
+    """The first line of the script, or else of another file of the reader, that has the word in its code."""
+    others = [file for file, own in looks.own_files().items() if own]
+    for file in dict.fromkeys(filter(None, (e.session.settings.get('file'), *others))):
+        for number, text in enumerate(linecache.getlines(file), 1):
+            if word in text.split('#')[0] and not text.strip().startswith(('import', 'from')):
+                return looks.named((file, number))
     return None
 
 
@@ -411,8 +409,8 @@ def python_loop(e: Evidence) -> Finding | None:
     )
 
 
-def _inside(e: Evidence, loop: tuple) -> float:
-    """The share of the sampled time that the script is in a loop, except in a backward pass."""
+def _inside(e: Evidence, loop: tuple, parts: tuple = ('forward', 'rest')) -> float:
+    """The share of the sampled time that the script is in a loop and in one of these parts of a step."""
     samples = e.session.samples
     if samples is None or not samples.total:
         return 0.0
@@ -421,7 +419,7 @@ def _inside(e: Evidence, loop: tuple) -> float:
         sum(
             seconds
             for (part, places, _), seconds in samples.found.items()
-            if part in ('forward', 'rest') and any(p[0] == file and first <= p[1] <= last for p in places)
+            if part in parts and any(p[0] == file and first <= p[1] <= last for p in places)
         )
         / samples.total
     )
@@ -479,7 +477,9 @@ def optimizer_loop(e: Evidence) -> Finding | None:
     if own and parameters >= LOOP:
         lines = {line for line, _, _ in own}
         seconds = sum(c.seconds for (line, _, _), c in e.lines.items() if line in lines)
-        seconds = max(seconds, _sampled_share(e, lines) * e.step)
+        around = looks.loop_around(max(own, key=lambda one: one[2].seconds)[2].outer)
+        share = _inside(e, around, ('rest', 'optimizer')) if around is not None else 0.0
+        seconds = max(seconds * e.step / e.looked, share * e.step)
         if seconds > SHARE * e.step:
             line, name, calls = max(own, key=lambda one: one[2].seconds)
             return Finding(
@@ -505,17 +505,6 @@ def optimizer_loop(e: Evidence) -> Finding | None:
 
 def _on_parameters(calls: Any, name: str) -> bool:
     return calls.parameters >= 0.5 * calls.count or name == 'grad'
-
-
-def _sampled_share(e: Evidence, lines: set[tuple]) -> float:
-    """The share of samples whose innermost line of the script is one of these."""
-    samples = e.session.samples
-    if samples is None or not samples.total:
-        return 0.0
-    return (
-        sum(n for (_, places, _), n in samples.found.items() if places and places[0][:2] in lines)
-        / samples.total
-    )
 
 
 def copies(e: Evidence) -> Finding | None:
@@ -562,41 +551,55 @@ def kept_graph(e: Evidence) -> Finding | None:
     )
 
 
+def _all_steps(e: Evidence, seen: Callable[[Any], bool]) -> list[Any]:
+    """The timed steps; where these have nothing of what is rare, all steps of the run."""
+    if any(seen(step) for step in e.session.plain):
+        return e.session.plain
+    return e.session.watch.history[e.session.warm :]
+
+
 def evaluation_gradients(e: Evidence) -> Finding | None:
-    steps = e.session.plain
-    usual = e.usual
-    graphs = 0
+    usual = e.usual.get('forward', 0)
+
+    def unused(step: Any) -> int:
+        """Forward passes with gradients of which no backward pass comes."""
+        return step.counts['evaluation with gradients'] + max(0, step.counts['forward'] - usual)
+
+    steps = _all_steps(e, unused)
+    graphs = sum(map(unused, steps))
     seconds = 0.0
     for step in steps:
-        extra = step.counts['forward'] - max(usual.get('forward', 0), 0)
-        graphs += step.counts['evaluation with gradients'] + max(0, extra)
-        seconds += step.parts.get('evaluation', 0.0) if step.counts['evaluation with gradients'] else 0.0
-        if extra > 0 and step.counts['forward']:
-            seconds += step.parts.get('forward', 0.0) * extra / step.counts['forward']
-    if not graphs or seconds < 0.02 * e.total:
+        if step.counts['evaluation with gradients']:
+            seconds += step.parts.get('evaluation', 0.0)
+        if step.counts['forward'] > usual:
+            seconds += step.parts['forward'] * (step.counts['forward'] - usual) / step.counts['forward']
+    total = sum(step.seconds for step in steps)
+    if not graphs or seconds < 0.02 * total:
         return None
-    # Without a graph a forward pass saves nothing for a backward pass, which never comes.
+    # Half of a forward pass is what the records for a backward pass that never comes may cost.
     return Finding(
         'evaluation-gradients',
         'The evaluation builds graphs that no backward pass uses',
         f'{graphs:,} forward passes in {len(steps)} steps ran with gradients and without a backward pass; they took '
-        f'{percent(seconds / e.total)} of the time. Use torch.no_grad() or torch.inference_mode() around them.',
+        f'{percent(seconds / total)} of the time. Use torch.no_grad() or torch.inference_mode() around them.',
         _line_of(e, '.eval()'),
-        without(e.total, 0.5 * seconds),
+        without(total, 0.5 * seconds),
     )
 
 
 def checkpoints(e: Evidence) -> Finding | None:
-    seconds = sum(s.parts.get('checkpoint', 0.0) for s in e.session.plain)
-    number = sum(s.counts['checkpoints'] for s in e.session.plain)
-    if seconds < SHARE * e.total:
+    steps = _all_steps(e, lambda step: step.counts['checkpoints'])
+    seconds = sum(step.parts.get('checkpoint', 0.0) for step in steps)
+    number = sum(step.counts['checkpoints'] for step in steps)
+    total = sum(step.seconds for step in steps)
+    if seconds < SHARE * total:
         return None
     return Finding(
         'checkpoints',
         'Checkpoints are written often',
-        f'{number} calls of torch.save in {len(e.session.plain)} steps took {percent(seconds / e.total)} of the time.',
+        f'{number} calls of torch.save in {len(steps)} steps took {percent(seconds / total)} of the time.',
         _line_of(e, 'torch.save') or _line_of(e, '.save('),
-        without(e.total, seconds),
+        without(total, seconds),
     )
 
 
@@ -659,9 +662,20 @@ def gaps(e: Evidence) -> Finding | None:
     found = _python_in_loop(e, before_model=False)
     if not found:
         return None
-    for line in found:  # operators on these lines are no gap
+    for line in list(found):
         operators = sum(c.seconds for _, c in e.by_line.get(line, ()) if c.part == 'rest')
-        found[line] = max(0.0, found[line] - operators / e.looked * samples.total)
+        found[line] -= operators / e.looked * samples.total  # operators are no gap
+        elsewhere = sum(
+            n
+            for (part, places, _), n in samples.found.items()
+            if part != 'rest' and places and places[0][:2] == line
+        )
+        if (
+            found[line] < elsewhere or found[line] <= 0
+        ):  # the call of the model, of the backward pass, of the optimizer
+            del found[line]
+    if not found:
+        return None
     share = min(sum(found.values()) / samples.total, e.part('rest') / e.mean)
     if share < SHARE:
         return None
@@ -732,5 +746,10 @@ def findings(session: Session) -> list[Finding]:
             continue
         if finding is not None:
             found.append(finding)
+    loops = [f.at_most for f in found if f.id in ('python-loop', 'optimizer-loop')]
+    if any(gain > 1.1 for gain in loops):  # the operators are small because of the loop, which is named
+        found = [f for f in found if f.id != 'small-operators']
+    named = {f.line for f in found if f.id not in ('gaps', 'synchronization')}
+    found = [f for f in found if f.id != 'gaps' or f.line not in named]
     gained = {r.finding: r.ratio for r in session.results if r.finding and r.verdict == 'faster'}
     return sorted(found, key=lambda f: (-round(f.at_most, 2), -gained.get(f.id, 0.0)))

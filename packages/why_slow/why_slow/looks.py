@@ -31,6 +31,11 @@ SAMPLED_EVERY = 0.002
 _own_file: dict[str, bool] = {}
 
 
+def own_files() -> dict[str, bool]:
+    """The files that were asked for, and whether they are the reader's."""
+    return _own_file
+
+
 def is_scripts(filename: str) -> bool:
     """Whether a file is the reader's: not of a library, not of the tool."""
     known = _own_file.get(filename)
@@ -148,16 +153,25 @@ class OperatorLook:
         with _quiet():
             self.profile.__exit__(None, None, None)
         result = self.result
-        for event in self.profile.key_averages():
+        events = self.profile.events()
+        loading = [e.time_range for e in events if e.name.startswith('enumerate(DataLoader)')]
+        for event in events:
+            if '::' not in event.name or event.is_async:
+                continue
+            start = event.time_range.start
+            if any(
+                r.start <= start <= r.end for r in loading
+            ):  # the loader's own operators are not the step's
+                continue
             own = event.self_cpu_time_total * 1e-6
-            if event.key.startswith(('aten::', 'c10d::', 'gloo:', 'mkldnn', 'torch_')) or '::' in event.key:
-                result.count += event.count
-                result.seconds += own
-                result.by_name[event.key] = (event.count, own)
+            count, seconds = result.by_name.get(event.name, (0, 0.0))
+            result.by_name[event.name] = (count + 1, seconds + own)
+            result.count += 1
+            result.seconds += own
             flops = event.flops or 0
-            if event.key in ('aten::conv1d', 'aten::conv2d', 'aten::conv3d'):
+            if event.name in ('aten::conv1d', 'aten::conv2d', 'aten::conv3d'):
                 flops *= 3  # the profiler counts the forward pass alone
-            if 'mm' in event.key or 'conv' in event.key:
+            if 'mm' in event.name or 'conv' in event.name:
                 result.flops += flops
         self.profile = None
 
@@ -225,10 +239,6 @@ COPYING = {
     'type_as',
     'copy_',
     'cuda',
-    'tensor',
-    'as_tensor',
-    'from_numpy',
-    'tolist',
 }
 
 

@@ -10,7 +10,7 @@ import statistics
 import sys
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 from why_slow import looks, whatifs
@@ -204,6 +204,7 @@ def _settings(session: Session) -> None:
 
     session.cores = cores()
     settings = session.settings
+    settings['file'] = getattr(sys.modules.get('__main__'), '__file__', None)
     settings['profile'] = sys.getprofile() is not None
     settings['trace'] = sys.gettrace() is not None
     if session.torch is None:
@@ -346,7 +347,10 @@ def _sizes(session: Session) -> None:
 
 
 def _own_cost(session: Session) -> float:
-    """Seconds that the marks of one step take: so many empty parts, entered and left, in pairs with a loop without."""
+    """Seconds that the marks of one step take: so many empty parts, entered and left, in pairs with a loop without.
+
+    By the processor's time, for the script waits as long for a core with the marks as without.
+    """
     usual = session.usual
     marks = 2 + sum(
         usual.get(name, 0)
@@ -355,16 +359,16 @@ def _own_cost(session: Session) -> float:
     watch, number = Watch(), 2000  # another one: the script's own must not count these
     pairs = []
     for _ in range(5):
-        began = perf_counter()
+        began = thread_time()
         for _ in range(number):
             if watch.mine():
                 watch.enter('forward')
                 watch.leave()
                 watch.counts['forward'] += 1
-        middle = perf_counter()
+        middle = thread_time()
         for _ in range(number):
             pass
-        pairs.append((middle - began) - (perf_counter() - middle))
+        pairs.append((middle - began) - (thread_time() - middle))
     return statistics.median(pairs) / number * marks
 
 

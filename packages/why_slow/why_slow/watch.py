@@ -60,6 +60,7 @@ class Watch:
         self.active = False  # whether the cheap marks are made
         self.plan: Generator[None, Step, None] | None = None
         self.steps = 0
+        self.history: list[Step] = []  # all steps, also those that are not timed
         self.failure: BaseException | None = None
         self.swallowed = 0
         self.given_up: Callable[[], None] | None = None
@@ -172,6 +173,7 @@ class Watch:
         self.parts[self.part] = self.parts.get(self.part, 0.0) + now - self.last
         step = Step(now - self.began, self.parts, self.counts, self.losses)
         self.steps += 1
+        self.history.append(step)
         if self.first_step is None:
             self.first_step = now
         if self.plan is not None:
