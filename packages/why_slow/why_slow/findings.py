@@ -19,6 +19,35 @@ SHARE = 0.05  # of a step: what takes less is no finding
 PREPARED = 0.15  # the same for lines of the training loop that make the input of the model
 LOADER = 0.10  # the loader's share of a step from which on it is one
 LOOP = 6  # uses of the same parameter, or of rows of one tensor, in a loop for each backward pass
+ELEMENTWISE = {
+    'mul',
+    'rmul',
+    'add',
+    'radd',
+    'sub',
+    'rsub',
+    'div',
+    'truediv',
+    'rtruediv',
+    'pow',
+    'rpow',
+    'neg',
+    'tanh',
+    'exp',
+    'sigmoid',
+    'sqrt',
+    'rsqrt',
+    'square',
+    'log',
+    'erf',
+    'abs',
+    'where',
+    'clamp',
+    'maximum',
+    'minimum',
+    'reciprocal',
+}
+CALL = 4e-6  # seconds for the call of an operator, about
 PAGE_FAULT = 0.5e-6  # seconds for the first touch of 4 KiB of fresh memory, about
 SMALL = 15e-6  # seconds; an operator that takes less mostly pays for its call
 PAGES = {
@@ -247,8 +276,12 @@ def synchronization(e: Evidence) -> Finding | None:
     count = sum(c.count for c in points.values())
     if not count:
         return None
-    seconds = sum(c.seconds for c in points.values())
-    line, name = max(points, key=lambda key: (points[key].seconds, points[key].count))
+    seconds = sum(c.seconds for c in points.values()) * e.step / e.looked
+    line, name = max(points, key=lambda key: (points[key].count, points[key].seconds))
+    # A loop around the reading, which is there only to read, goes with it.
+    loop = _loop_around(e, points[line, name])
+    if loop is not None and points[line, name].count >= LOOP:
+        seconds = max(seconds, _inside(e, loop, ('rest', 'evaluation')) * e.step)
     return Finding(
         'synchronization',
         'Each step reads results back',
@@ -258,6 +291,16 @@ def synchronization(e: Evidence) -> Finding | None:
         looks.named(line),
         without(e.step, seconds),
     )
+
+
+def _loop_around(e: Evidence, calls: Any) -> tuple | None:
+    """The outermost loop around calls in which no backward pass and no optimizer was sampled."""
+    found = None
+    for loop in looks.loops_around(calls.outer):
+        if _inside(e, loop, ('backward', 'optimizer')) > 0.01:
+            break
+        found = loop
+    return found
 
 
 def anomaly(e: Evidence) -> Finding | None:
@@ -384,7 +427,7 @@ def python_loop(e: Evidence) -> Finding | None:
             continue
         most = max(calls.arguments.values()) / backwards
         repeated = most if name not in looks.ROWS else calls.count / backwards * (most >= 4)
-        around = looks.loop_around(calls.outer)
+        around = _loop_around(e, calls)
         if repeated >= LOOP and around is not None:
             loops[around] = max(loops.get(around, 0), repeated)
     if not loops:
@@ -393,7 +436,7 @@ def python_loop(e: Evidence) -> Finding | None:
     loop = max(loops, key=lambda one: inside[one])
     forward = inside[loop]
     if forward <= 0:  # without samples: by the calls
-        forward = sum(c.seconds for c in e.lines.values() if looks.loop_around(c.outer) == loop) / e.looked
+        forward = sum(c.seconds for c in e.lines.values() if _loop_around(e, c) == loop) / e.looked
     before = (e.part('forward') + e.part('rest')) / e.mean
     share = min(0.99, forward + forward / max(before, forward) * e.part('backward') / e.mean)
     if share < SHARE:
@@ -438,6 +481,10 @@ def _example_by_example(e: Evidence, backwards: int) -> Finding | None:
 
 
 def small_operators(e: Evidence) -> Finding | None:
+    """Operators whose calls cost more than their arithmetic, or lines of element-wise ones that could be one."""
+    chain = _chain(e)
+    if chain is not None:
+        return chain
     operators = e.session.operators
     if operators is None or operators.count < 300:
         return None
@@ -447,14 +494,38 @@ def small_operators(e: Evidence) -> Finding | None:
         return None
     if compiled is not None and compiled.low < 1.05:
         return None
-    # An operator of a few bytes takes a few microseconds for its call alone.
-    overhead = operators.count * min(mean, 4e-6)
+    overhead = operators.count * min(mean, CALL)
     return Finding(
         'small-operators',
         'Many small operators: their calls cost more than their arithmetic',
         f'{operators.count:,} operator calls a step, {ms(mean)} each.',
         None,
         without(e.step, min(overhead, 0.9 * e.step)),
+    )
+
+
+def _chain(e: Evidence) -> Finding | None:
+    """A line of the script's model that is a chain of element-wise operators, each of which reads and writes all its numbers."""
+    best, share = None, 0.0
+    for line, found in e.by_line.items():
+        calls = [
+            c for name, c in found if c.part == 'forward' and c.direct and name.strip('_') in ELEMENTWISE
+        ]
+        if len(calls) < 4:
+            continue
+        taken = e.share_of_calls(calls)
+        if taken > share:
+            best, share = (line, sum(c.count for c in calls)), taken
+    if best is None or share < 0.1:
+        return None
+    line, count = best
+    return Finding(
+        'small-operators',
+        'A chain of element-wise operators, where one would do',
+        f'{looks.named(line)} calls {count} of them a step ({looks.text_of(line)}), each with a pass over memory; with their '
+        f'backward pass they take about {percent(share)} of a step.',
+        looks.named(line),
+        without(1, 0.8 * share),
     )
 
 
@@ -477,7 +548,8 @@ def optimizer_loop(e: Evidence) -> Finding | None:
     if own and parameters >= LOOP:
         lines = {line for line, _, _ in own}
         seconds = sum(c.seconds for (line, _, _), c in e.lines.items() if line in lines)
-        around = looks.loop_around(max(own, key=lambda one: one[2].seconds)[2].outer)
+        loops = looks.loops_around(max(own, key=lambda one: one[2].seconds)[2].outer)
+        around = loops[0] if loops else None
         share = _inside(e, around, ('rest', 'optimizer')) if around is not None else 0.0
         seconds = max(seconds * e.step / e.looked, share * e.step)
         if seconds > SHARE * e.step:
@@ -547,7 +619,7 @@ def kept_graph(e: Evidence) -> Finding | None:
         f'{alive} of {number} losses from earlier steps still hold their graph; the memory of the process grew by '
         f'{growth / 1e3:,.0f} KB a step. Keep loss.item() or loss.detach() instead ({looks.text_of(line)}).',
         looks.named(line),
-        without(e.step, min(fresh, 0.5 * e.step)),
+        max(_growing(e), without(e.step, min(fresh, 0.5 * e.step))),
     )
 
 
@@ -556,6 +628,15 @@ def _all_steps(e: Evidence, seen: Callable[[Any], bool]) -> list[Any]:
     if any(seen(step) for step in e.session.plain):
         return e.session.plain
     return e.session.watch.history[e.session.warm :]
+
+
+def _growing(e: Evidence) -> float:
+    """By which factor the last third of the timed steps was slower than the first, at least 1."""
+    steps = [s.seconds for s in e.steps]
+    third = len(steps) // 3
+    if third < 3:
+        return 1.0
+    return max(1.0, statistics.median(steps[-third:]) / statistics.median(steps[:third]))
 
 
 def evaluation_gradients(e: Evidence) -> Finding | None:
@@ -605,10 +686,10 @@ def checkpoints(e: Evidence) -> Finding | None:
 
 def small_batch(e: Evidence) -> Finding | None:
     batch = e.session.loader.get('batch_size') or e.session.batch_size
-    if e.session.doubled is None or not batch or batch > 16:
+    if e.session.doubled is None or not batch:
         return None
     twice, once, ratio = e.session.doubled
-    if ratio > 1.35:
+    if not 0.9 < ratio < 1.3:       # below, other programs disturbed the measurement
         return None
     model = e.part('forward') + e.part('backward')
     step2 = e.step + model * (ratio - 1)

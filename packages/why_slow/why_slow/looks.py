@@ -107,17 +107,22 @@ def loops_of(filename: str) -> list[tuple[int, int, int]]:
     return found
 
 
-def loop_around(places: tuple) -> tuple[str, int, int, int] | None:
-    """The innermost loop that the script's places lie in and that is not the one that trains: file, first, last, place's line."""
+def loops_around(places: tuple) -> list[tuple[str, int, int, int]]:
+    """The loops that the script's places lie in, innermost first, up to the one that trains: file, first, last, place's line."""
     for file, line, _ in places:
-        around = [
+        around = sorted(
             (last - first, first, last, trains)
             for first, last, trains in loops_of(file)
             if first <= line <= last
-        ]
-        for _, first, last, trains in sorted(around):
-            return None if trains else (file, first, last, line)
-    return None
+        )
+        if around:
+            found = []
+            for _, first, last, trains in around:
+                if trains:
+                    break
+                found.append((file, first, last, line))
+            return found
+    return []
 
 
 # Operators ---------------------------------------------------------------------------------------
@@ -150,6 +155,9 @@ class OperatorLook:
             self.profile.__enter__()
 
     def stop(self) -> None:
+        """End it; again is harmless."""
+        if self.profile is None:
+            return
         with _quiet():
             self.profile.__exit__(None, None, None)
         result = self.result
@@ -254,62 +262,70 @@ class LineLook:
         self.parameters: set[int] = set()
         self.kept: list[Any] = []
 
-    def possible(self) -> bool:
-        """Not where the script uses a function mode of its own, and not where it compiles."""
-        return self.torch._C._len_torch_function_stack() == 0
+    @staticmethod
+    def possible(torch: Any) -> bool:
+        """Not where the script uses a function mode of its own."""
+        return torch._C._len_torch_function_stack() == 0
+
+    def record(self, name: str, args: tuple, result: Any, seconds: float, frame: Any) -> None:
+        """Note one call of a function of PyTorch; ``frame`` is its caller's."""
+        watch, Tensor, parameters = self.watch, self.torch.Tensor, self.parameters
+        if watch.part == 'loader' or not watch.mine():
+            return
+        places = scripts_frames(frame)
+        if not places:
+            return
+        key = (places[0][:2], name, watch.part)
+        one = self.calls.get(key)
+        if one is None:
+            direct = is_scripts(frame.f_code.co_filename)
+            one = self.calls[key] = Calls(part=watch.part, outer=tuple(places), direct=direct)
+        one.count += 1
+        one.seconds += seconds
+        one.graph = one.graph or self.torch.is_grad_enabled()
+        if watch.part == 'rest':
+            self.seconds_in_rest += seconds
+        if name in ROWS and args and isinstance(args[0], Tensor) and id(args[0]) not in parameters:
+            self.kept.append(args[0])  # so that its id means this tensor for the whole step
+            one.arguments[id(args[0])] += 1
+        touched = False
+        for a in args:
+            if isinstance(a, Tensor):
+                one.wide += a.dtype == self.torch.float64
+                if id(a) in parameters:
+                    one.arguments[id(a)] += 1
+                    touched = True
+        one.parameters += touched
+        if isinstance(result, Tensor) and name in COPYING:
+            if not (args and isinstance(args[0], Tensor) and args[0].data_ptr() == result.data_ptr()):
+                one.bytes += result.numel() * result.element_size()
+
+    def _prepare(self) -> None:
+        optimizers = self.watch.optimizers.values()
+        self.parameters = {
+            id(p) for o in optimizers for g in getattr(o, 'param_groups', ()) for p in g['params']
+        }
 
     def start(self) -> None:
-        torch, look, watch, calls = self.torch, self, self.watch, self.calls
-        self.parameters = {
-            id(p) for o in watch.optimizers.values() for g in o.param_groups for p in g['params']
-        }
-        parameters = self.parameters
-        Tensor = torch.Tensor
-        enabled = torch.is_grad_enabled
+        """Begin to look, between two steps."""
+        torch, look = self.torch, self
+        self._prepare()
 
         class Mode(torch.overrides.TorchFunctionMode):
             def __torch_function__(self, function, types, args=(), kwargs=None):
                 began = perf_counter()
                 result = function(*args, **(kwargs or {}))
                 seconds = perf_counter() - began
-                if watch.part == 'loader' or not watch.mine():
-                    return result
                 name = getattr(function, '__name__', str(function))
                 if name == '__get__':
                     name = getattr(getattr(function, '__self__', None), '__name__', name)
                     if name != 'grad':
                         return result
-                places = scripts_frames(sys._getframe(1))
-                if not places:
-                    return result
-                key = (places[0][:2], name, watch.part)
-                one = calls.get(key)
-                if one is None:
-                    direct = is_scripts(sys._getframe(1).f_code.co_filename)
-                    one = calls[key] = Calls(part=watch.part, outer=tuple(places), direct=direct)
-                one.count += 1
-                one.seconds += seconds
-                one.graph = one.graph or enabled()
-                if name in ROWS and args and isinstance(args[0], Tensor) and id(args[0]) not in parameters:
-                    look.kept.append(args[0])  # so that its id means this tensor for the whole step
-                    one.arguments[id(args[0])] += 1
-                if watch.part == 'rest':
-                    look.seconds_in_rest += seconds
-                touched = False
-                for a in args:
-                    if isinstance(a, Tensor):
-                        one.wide += a.dtype == torch.float64
-                        if id(a) in parameters:
-                            one.arguments[id(a)] += 1
-                            touched = True
-                one.parameters += touched
-                if isinstance(result, Tensor) and name in COPYING:
-                    if not (args and isinstance(args[0], Tensor) and args[0].data_ptr() == result.data_ptr()):
-                        one.bytes += result.numel() * result.element_size()
+                look.record(name, args, result, seconds, sys._getframe(1))
                 return result
 
         def pack(tensor):
-            if id(tensor) not in parameters:
+            if id(tensor) not in look.parameters:
                 storage = tensor.untyped_storage()
                 look.saved[storage.data_ptr()] = storage.nbytes()
             return tensor
@@ -323,10 +339,49 @@ class LineLook:
             self.saved_hooks = None
 
     def stop(self) -> None:
+        """End it, between two steps."""
         if self.saved_hooks is not None:
             self.saved_hooks.__exit__(None, None, None)
         self.kept = []
         self.mode.__exit__(None, None, None)
+
+
+class MethodLook(LineLook):
+    """The same for a few methods of tensors only, those that read or copy: a function mode would make compiled code compile anew."""
+
+    def start(self) -> None:
+        """Replace the methods, between two steps."""
+        look, Tensor = self, self.torch.Tensor
+        compiling = self.torch.compiler.is_compiling
+        self._prepare()
+        self.replaced: dict[str, Any] = {}
+
+        def recorded(name, method):
+            def call(*args, **kwargs):
+                if compiling():
+                    return method(*args, **kwargs)
+                began = perf_counter()
+                result = method(*args, **kwargs)
+                look.record(name, args, result, perf_counter() - began, sys._getframe(1))
+                return result
+
+            return call
+
+        for name in sorted((SYNCHRONIZING | COPYING | ROWS) - {'copy_'}):
+            method = getattr(Tensor, name, None)
+            if method is not None:
+                self.replaced[name] = vars(Tensor).get(name)
+                setattr(Tensor, name, recorded(name, method))
+
+    def stop(self) -> None:
+        """Put the methods back."""
+        Tensor = self.torch.Tensor
+        for name, method in self.replaced.items():
+            if method is None:
+                delattr(Tensor, name)
+            else:
+                setattr(Tensor, name, method)
+        self.kept = []
 
 
 # Samples -----------------------------------------------------------------------------------------

@@ -54,6 +54,11 @@ def attach(mxnet: Any, watch: Watch) -> Patches:
         'save_parameters',
         _within(watch, 'checkpoint', 'checkpoints', gluon.Block.save_parameters),
     )
+    patches.put(
+        gluon.Trainer, 'save_states', _within(watch, 'checkpoint', 'checkpoints', gluon.Trainer.save_states)
+    )
+    following = mxnet.io.DataIter.__next__
+    patches.put(mxnet.io.DataIter, '__next__', _within(watch, 'loader', 'batches', following))
     _loader(gluon, watch, patches)
     return patches
 

@@ -210,8 +210,8 @@ def _settings(session: Session) -> None:
     if session.torch is None:
         return
     torch = session.torch
-    settings['anomaly'] = torch.is_anomaly_enabled()
-    settings['profiler'] = torch.autograd._profiler_enabled()
+    settings['anomaly'] = torch.is_anomaly_enabled() or session.watch.anomaly
+    settings['profiler'] = torch.autograd._profiler_enabled() or session.watch.profiles > 0
     settings['deterministic'] = torch.are_deterministic_algorithms_enabled()
     settings['threads'] = torch.get_num_threads()
     settings['foreach'] = [
@@ -273,31 +273,33 @@ def _look(session: Session) -> Generator[None, Step, None]:
     if torch is not None:
         session.graphs = looks.KeptGraphs(watch)
         session.graphs.start()
-    if torch is not None and not torch.autograd._profiler_enabled():
+    if torch is not None and not torch.autograd._profiler_enabled() and not watch.profiles:
         for _ in range(2):  # the profiler's first step prepares it
-            look = looks.OperatorLook(torch)
+            look = watch.operator_look = looks.OperatorLook(torch)
             look.start()
             try:
                 yield
             finally:
                 look.stop()
+                watch.operator_look = None
             yield  # optimizer.step is a recorded function that is still open: it must end before another profile
-        session.operators = look.result
-    if torch is not None and not session.compiles:
-        look = looks.LineLook(torch, watch)
-        if look.possible():
-            usual = usual_counts(session.plain)
-            for _ in range(3):  # until one of them is an ordinary step
-                look = looks.LineLook(torch, watch)
-                look.start()
-                try:
-                    step = yield
-                finally:
-                    look.stop()
-                look.step = step
-                if is_ordinary(step, usual):
-                    break
-            session.lines = look
+            if watch.profiles:  # the script's own profiler has begun
+                break
+        session.operators = look.result if look.result.count else None
+    if torch is not None:
+        kind = looks.MethodLook if session.compiles or not looks.LineLook.possible(torch) else looks.LineLook
+        usual = usual_counts(session.plain)
+        for _ in range(3):  # until one of them is an ordinary step
+            look = kind(torch, watch)
+            look.start()
+            try:
+                step = yield
+            finally:
+                look.stop()
+            look.step = step
+            if is_ordinary(step, usual):
+                break
+        session.lines = look
     samples = looks.Samples(watch)
     if samples.possible():
         session.samples = samples
@@ -377,7 +379,6 @@ def _try_on_copy(session: Session) -> None:
     watch, torch = session.watch, session.torch
     if (
         watch.input is None
-        or session.compiles
         or 'torch.distributed' in sys.modules
         and torch.distributed.is_available()
         and torch.distributed.is_initialized()
@@ -386,7 +387,9 @@ def _try_on_copy(session: Session) -> None:
     args, kwargs = watch.input
     watch.input = None
     try:
-        trial = Copy(torch, watch.root, args, kwargs)
+        trial = Copy(
+            torch, getattr(watch.root, '_orig_mod', watch.root), args, kwargs
+        )  # not what is compiled
         if 8 * trial.step() > 0.2 * session.seconds:
             return
         session.copy = trial

@@ -139,7 +139,7 @@ def _predicted(session: Session) -> list[whatifs.Result]:
     model = evidence.part('forward') + evidence.part('backward')
     step = evidence.step
     found = []
-    if session.doubled is not None:
+    if session.doubled is not None and session.doubled[2] > 0.9:
         after = step + model * (session.doubled[2] - 1)
         ratio = 2 * step / after
         found.append(

@@ -45,6 +45,7 @@ def attach(torch: Any, watch: Watch) -> Patches:
     _loader(torch, watch, patches)
     _backward(torch, watch, patches)
     _save(torch, watch, patches)
+    _profiles(torch, watch, patches)
     return patches
 
 
@@ -113,11 +114,16 @@ def _backward(torch: Any, watch: Watch, patches: Patches) -> None:
             if watch.keep_losses and hasattr(tensor, 'detach'):
                 watch.losses.append(tensor.detach().clone())
             watch.counts['backwards'] += 1
+            watch.anomaly = anomaly = torch.is_anomaly_enabled()
+            if anomaly and watch.no_anomaly:
+                torch.set_anomaly_enabled(False)
             watch.enter('backward')
             try:
                 result = original(tensor, *args, **kwargs)
             finally:
                 watch.leave()
+                if anomaly and watch.no_anomaly:
+                    torch.set_anomaly_enabled(True)
             watch.backward_done()
             return result
 
@@ -139,6 +145,23 @@ def _save(torch: Any, watch: Watch, patches: Patches) -> None:
             return save(*args, **kwargs)
 
     patches.put(torch, 'save', marked)
+
+
+def _profiles(torch: Any, watch: Watch, patches: Patches) -> None:
+    """See when the script profiles itself, for two profilers cannot run at a time: ours gives way."""
+    from torch.autograd.profiler import profile
+
+    starting = profile._start_trace
+
+    @functools.wraps(starting)
+    def _start_trace(self, *args, **kwargs):
+        if watch.active and watch.mine():
+            watch.profiles += 1
+            if watch.operator_look is not None:
+                watch.operator_look.stop()
+        return starting(self, *args, **kwargs)
+
+    patches.put(profile, '_start_trace', _start_trace)
 
 
 # The root modules --------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class Copy:
         one(), other()
         ones, others = [], []
         until = perf_counter() + seconds
-        while len(ones) < 3 or (perf_counter() < until and len(ones) < 15):
+        while len(ones) < 7 or (perf_counter() < until and len(ones) < 25):
             ones.append(one())
             others.append(other())
         a, b = min(ones), min(others)

@@ -81,6 +81,10 @@ class Watch:
         self.root: Any = None
         self.input: tuple[tuple, dict] | None = None
         self.on_backward: Callable[[Any], None] | None = None
+        self.anomaly = False  # whether the last backward pass ran in anomaly mode
+        self.no_anomaly = False
+        self.profiles = 0  # profiles that the script has started
+        self.operator_look: Any = None
         self.started = perf_counter()
         self.first_step: float | None = None
         self.fresh()

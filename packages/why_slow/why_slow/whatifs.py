@@ -90,17 +90,23 @@ class Remedy:
 
 
 class AnomalyOff(Remedy):
+    """Also where the mode surrounds the backward pass only: the mark of the backward pass switches it then."""
+
     id, title, finding = 'anomaly-off', 'anomaly mode off', 'anomaly'
 
     def applies(self):
-        return self.torch.is_anomaly_enabled()
+        return self.torch.is_anomaly_enabled() or self.watch.anomaly
 
     def apply(self):
-        self.nan = self.torch.is_anomaly_check_nan_enabled()
-        self.torch.set_anomaly_enabled(False)
+        self.on, self.nan = self.torch.is_anomaly_enabled(), self.torch.is_anomaly_check_nan_enabled()
+        if self.on:
+            self.torch.set_anomaly_enabled(False)
+        self.watch.no_anomaly = True
 
     def restore(self):
-        self.torch.set_anomaly_enabled(True, self.nan)
+        self.watch.no_anomaly = False
+        if self.on:
+            self.torch.set_anomaly_enabled(True, self.nan)
 
 
 class ProfilerOff(Remedy):
