@@ -563,7 +563,7 @@ def optimizer_loop(e: Evidence) -> Finding | None:
                 without(e.step, seconds),
             )
     forced = any(f is False for f in flags.get('foreach', []))
-    if optimizer < SHARE * e.step or not (gains or forced and best is None):
+    if optimizer < SHARE * e.step or not (gains or forced and (best is None or best.verdict == 'undecided')):
         return None
     test = f' With {best.title} a step takes {ms(best.after)} instead of {ms(best.before)}.' if best else ''
     return Finding(
@@ -689,7 +689,7 @@ def small_batch(e: Evidence) -> Finding | None:
     if e.session.doubled is None or not batch:
         return None
     twice, once, ratio = e.session.doubled
-    if not 0.9 < ratio < 1.3:       # below, other programs disturbed the measurement
+    if not 0.9 < ratio < 1.3:  # below, other programs disturbed the measurement
         return None
     model = e.part('forward') + e.part('backward')
     step2 = e.step + model * (ratio - 1)

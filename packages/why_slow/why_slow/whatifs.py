@@ -398,16 +398,10 @@ def remedies(session: Any) -> list[Remedy]:
     own = session.torch.get_num_threads()
     numbers = [n for n in dict.fromkeys((cores, max(1, cores // 2), 1)) if n != own]
     found = [AnomalyOff(session), ProfilerOff(session), DeterministicOff(session)]
-    found += [Threads(session, n) for n in numbers]
-    found += [
-        ReplayBatch(session),
-        Fused(session),
-        Foreach(session),
-        Autocast(session),
-        ChannelsLast(session),
-        MatmulPrecision(session),
-        NoGc(session),
-    ]
+    numbers_too_large = [Threads(session, n) for n in numbers if own > cores]
+    found += [*numbers_too_large, ReplayBatch(session), Fused(session), Foreach(session)]
+    found += [Threads(session, n) for n in numbers if own <= cores]
+    found += [Autocast(session), ChannelsLast(session), MatmulPrecision(session), NoGc(session)]
     return found
 
 
