@@ -15,10 +15,11 @@ def rounds(order):
     """After which of the optimizers' steps a step ends; ``order`` names the optimizers."""
     optimizers = {name: Optimizer() for name in set(order)}
     watch = Watch()
-    ends = []
-    watch.end_step = lambda: ends.append(number)
-    for number, name in enumerate(order):
+    taken, ends = [], []
+    watch.end_step = lambda: ends.append(len(taken))
+    for name in order:
         watch.optimizer_stepped(optimizers[name])
+        taken.append(name)
     return ends
 
 

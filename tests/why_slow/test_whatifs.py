@@ -80,5 +80,6 @@ def test_all_marks_are_taken_away(tmp_path):
     before = [getattr(owner, name) for owner, name in names]
     watched(tmp_path, training(batches='DataLoader(data, 64)'))
     assert [getattr(owner, name) for owner, name in names] == before
-    assert not torch.optim.optimizer._global_optimizer_post_hooks
+    from torch.optim.optimizer import _global_optimizer_post_hooks
+    assert not _global_optimizer_post_hooks
     assert '__call__' not in vars(torch.nn.Sequential)

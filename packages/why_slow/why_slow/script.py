@@ -57,7 +57,7 @@ def _cleaned(tb: types.TracebackType | None) -> types.TracebackType | None:
         if not name.startswith(OWN) and name not in RUNPY:
             frames.append(tb)
         tb = tb.tb_next
-    for one, following in zip(frames, frames[1:] + [None], strict=True):
+    for one, following in zip(frames, [*frames[1:], None], strict=False):
         one.tb_next = following
     return frames[0] if frames else None
 
