@@ -36,7 +36,15 @@ for epoch in range({epochs}):
 '''
 
 
-def training(before='', batches='Batches()', loss='loss_function(net(x), y)', after='pass', end='pass', epochs=1000, head=HEAD):
+def training(
+    before='',
+    batches='Batches()',
+    loss='loss_function(net(x), y)',
+    after='pass',
+    end='pass',
+    epochs=1000,
+    head=HEAD,
+):
     """The text of a script that trains, with something planted."""
     return head + LOOP.format(before=before, batches=batches, loss=loss, after=after, end=end, epochs=epochs)
 
@@ -45,10 +53,17 @@ def watched(tmp_path, text, seconds=2.0, what_ifs=False, arguments=()):
     """Run a script under watch in this process: the session, and the report as a dictionary."""
     from why_slow import report
     from why_slow.command import Run
+
     path = tmp_path / 'train.py'
     path.write_text(text)
-    chosen = argparse.Namespace(seconds=seconds, no_what_ifs=not what_ifs, html=None, json=None,
-                                script=[str(path), *arguments], is_module=False)
+    chosen = argparse.Namespace(
+        seconds=seconds,
+        no_what_ifs=not what_ifs,
+        html=None,
+        json=None,
+        script=[str(path), *arguments],
+        is_module=False,
+    )
     kept = sys.modules['__main__'], list(sys.argv), list(sys.path)
     run = Run(chosen)
     run.session.progress = None

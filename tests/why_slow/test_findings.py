@@ -8,22 +8,28 @@ from tests.why_slow.scripts import HEAD, ids, training, watched
 
 torch = pytest.importorskip('torch')
 
-SMALL_LAYERS = 'nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(20)], nn.Linear(64, 10))'
+SMALL_LAYERS = (
+    'nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(20)], nn.Linear(64, 10))'
+)
 FAULTS = {
-    'loader': training(before='''
+    'loader': training(
+        before='''
 class Slow(torch.utils.data.Dataset):
     def __len__(self):
         return 4096
     def __getitem__(self, i):
         time.sleep(0.002)
         return data[i]
-''', batches='DataLoader(Slow(), 64)'),
+''',
+        batches='DataLoader(Slow(), 64)',
+    ),
     'synchronization': training(after='[float(one) for one in net(x)[:, 0]]'),
     'anomaly': training(before='torch.autograd.set_detect_anomaly(True)'),
     'deterministic': training(before='torch.use_deterministic_algorithms(True)'),
     'profiler': training(before='import cProfile\nprofile = cProfile.Profile()\nprofile.enable()'),
     'float64': training(before='net.double()', loss='loss_function(net(x.double()), y)'),
-    'python-loop': training(before='''
+    'python-loop': training(
+        before='''
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
@@ -40,8 +46,10 @@ class Recurrent(nn.Module):
 
 net = Recurrent()
 optimizer = torch.optim.Adam(net.parameters(), fused=True)
-'''),
-    'optimizer-loop': training(before=f'''
+'''
+    ),
+    'optimizer-loop': training(
+        before=f'''
 net = {SMALL_LAYERS}
 optimizer = torch.optim.SGD(net.parameters(), lr=0.0, fused=True)
 momentum = {{p: torch.zeros_like(p) for p in net.parameters()}}
@@ -52,8 +60,11 @@ def update():
         for p in net.parameters():
             momentum[p].mul_(0.9).add_(p.grad, alpha=0.1)
             p.sub_(1e-3 * momentum[p] / (1 + momentum[p].abs().sqrt()))
-''', after='update()'),
-    'copies': training(before='''
+''',
+        after='update()',
+    ),
+    'copies': training(
+        before='''
 class Copying(nn.Module):
     def __init__(self):
         super().__init__()
@@ -68,12 +79,15 @@ class Copying(nn.Module):
 
 net = Copying()
 optimizer = torch.optim.Adam(net.parameters(), fused=True)
-'''),
+'''
+    ),
     'kept-graph': training(before='kept = []', after='kept.append(loss)'),
-    'evaluation-gradients': training(end='''net.eval()
+    'evaluation-gradients': training(
+        end='''net.eval()
     for x, y in Batches():
         net(x)
-    net.train()'''),
+    net.train()'''
+    ),
     'checkpoints': training(after='torch.save(net.state_dict(), "net.pt")'),
     'gaps': training(after='time.sleep(0.05)'),
 }
@@ -103,8 +117,21 @@ def test_planted(tmp_path, fault):
 def test_nothing_certain_is_found_on_a_clean_script(tmp_path, change):
     """Findings that rest on a ratio of times may come on a busy machine; these do not."""
     _, found = watched(tmp_path, training(**change))
-    certain = {'anomaly', 'profiler', 'deterministic', 'float64', 'python-loop', 'copies', 'kept-graph', 'evaluation-gradients',
-               'checkpoints', 'synchronization', 'recompilation', 'graph-breaks', 'loader'}
+    certain = {
+        'anomaly',
+        'profiler',
+        'deterministic',
+        'float64',
+        'python-loop',
+        'copies',
+        'kept-graph',
+        'evaluation-gradients',
+        'checkpoints',
+        'synchronization',
+        'recompilation',
+        'graph-breaks',
+        'loader',
+    }
     assert not certain & set(ids(found))
 
 
@@ -119,9 +146,13 @@ def test_the_line_of_a_sleep(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('loop', [
-    # accumulation: one step of the optimizer is one step
-    '''
+@pytest.mark.parametrize(
+    'backwards, loop',
+    [
+        # accumulation: one step of the optimizer is one step
+        (
+            2,
+            '''
 for _ in range(100000):
     for x, y in Batches():
         for half in range(2):
@@ -129,8 +160,11 @@ for _ in range(100000):
         optimizer.step()
         optimizer.zero_grad()
 ''',
-    # a closure
-    '''
+        ),
+        # a closure
+        (
+            2,
+            '''
 optimizer = torch.optim.LBFGS(net.parameters(), max_iter=2)
 def closure():
     optimizer.zero_grad()
@@ -140,8 +174,11 @@ def closure():
 while True:
     optimizer.step(closure)
 ''',
-    # mixed precision, with clipping
-    '''
+        ),
+        # mixed precision, with clipping
+        (
+            1,
+            '''
 scaler = torch.amp.GradScaler('cpu')
 while True:
     for x, y in Batches():
@@ -154,8 +191,11 @@ while True:
         scaler.step(optimizer)
         scaler.update()
 ''',
-    # no optimizer at all
-    '''
+        ),
+        # no optimizer at all
+        (
+            1,
+            '''
 while True:
     for x, y in Batches():
         loss_function(net(x), y).backward()
@@ -164,12 +204,16 @@ while True:
                 p -= 0.01 * p.grad
                 p.grad = None
 ''',
-], ids=['accumulation', 'closure', 'scaler', 'no optimizer'])
-def test_kinds_of_loops(tmp_path, loop):
-    run, found = watched(tmp_path, HEAD.replace('Adam(net.parameters(), fused=True)', 'Adam(net.parameters())') + loop)
+        ),
+    ],
+    ids=['accumulation', 'closure', 'scaler', 'no optimizer'],
+)
+def test_kinds_of_loops(tmp_path, backwards, loop):
+    run, found = watched(
+        tmp_path, HEAD.replace('Adam(net.parameters(), fused=True)', 'Adam(net.parameters())') + loop
+    )
     assert run.watch.failure is None
     assert found['step']['steps'] >= 2
     assert found['step']['parts']['backward'] > 0
     assert found['step']['parts']['forward'] > 0
-    backwards = {'accumulation': 2}.get(run.session.usual.get('backwards'), run.session.usual.get('backwards'))
-    assert backwards >= 1
+    assert run.session.usual['backwards'] == backwards

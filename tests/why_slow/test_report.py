@@ -8,9 +8,32 @@ import pytest
 
 from tests.why_slow.scripts import training, watched
 
-STEP = {'seconds', 'low', 'high', 'steps', 'parts', 'between', 'operators', 'flops', 'memory', 'examples_per_second'}
+STEP = {
+    'seconds',
+    'low',
+    'high',
+    'steps',
+    'parts',
+    'between',
+    'operators',
+    'flops',
+    'memory',
+    'examples_per_second',
+}
 FINDING = {'id', 'title', 'evidence', 'line', 'at_most', 'page'}
-WHAT_IF = {'id', 'title', 'before', 'after', 'ratio', 'low', 'high', 'verdict', 'losses', 'predicted', 'finding'}
+WHAT_IF = {
+    'id',
+    'title',
+    'before',
+    'after',
+    'ratio',
+    'low',
+    'high',
+    'verdict',
+    'losses',
+    'predicted',
+    'finding',
+}
 VOID = {'meta', 'rect', 'link', 'br'}
 
 
@@ -36,9 +59,21 @@ def test_shapes(tmp_path):
     pytest.importorskip('torch')
     from why_slow.html import page
     from why_slow.report import text
+
     run, found = watched(tmp_path, training(after='time.sleep(0.03)'), arguments=['--a', '<b>'])
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert {'version', 'script', 'arguments', 'frameworks', 'machine', 'step', 'findings', 'what_ifs', 'cost', 'ended'} <= set(found)
+    assert {
+        'version',
+        'script',
+        'arguments',
+        'frameworks',
+        'machine',
+        'step',
+        'findings',
+        'what_ifs',
+        'cost',
+        'ended',
+    } <= set(found)
     assert found['version'] == 1
     assert STEP <= set(found['step'])
     assert {'loader', 'forward', 'backward', 'optimizer', 'rest'} <= set(found['step']['parts'])
@@ -57,6 +92,7 @@ def test_shapes(tmp_path):
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     from why_slow.report import write
+
     path = tmp_path / 'report.json'
     write(str(path), 'old')
 

@@ -15,7 +15,9 @@ COMMAND = [sys.executable, '-m', 'why_slow', '--seconds', '3', '--no-what-ifs']
 
 
 def run(*arguments, **options):
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
+    )
 
 
 def alone(*arguments):
@@ -45,19 +47,25 @@ def test_no_script():
 
 def test_arguments_like_ours_are_the_scripts(tmp_path):
     script = tmp_path / 'train.py'
-    script.write_text('import sys, os\nprint(sys.argv[1:], sys.path[0] == os.path.dirname(os.path.abspath(__file__)), __name__)')
+    script.write_text(
+        'import sys, os\nprint(sys.argv[1:], sys.path[0] == '
+        'os.path.dirname(os.path.abspath(__file__)), __name__)'
+    )
     arguments = ['--json', 'x', '--seconds', '5', '-m', '--', '--help']
     assert run(script, *arguments).stdout.splitlines()[0] == f'{arguments} True __main__'
 
 
-@pytest.mark.parametrize('text, status', [
-    ('import sys\nsys.exit(3)', 3),
-    ('import sys\nsys.exit("no data")', 1),
-    ('raise SystemExit', 0),
-    ('def f():\n    g()\ndef g():\n    raise ValueError("broken")\nf()', 1),
-    ('try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError("k") from e', 1),
-    ('print(1\n', 1),
-])
+@pytest.mark.parametrize(
+    'text, status',
+    [
+        ('import sys\nsys.exit(3)', 3),
+        ('import sys\nsys.exit("no data")', 1),
+        ('raise SystemExit', 0),
+        ('def f():\n    g()\ndef g():\n    raise ValueError("broken")\nf()', 1),
+        ('try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError("k") from e', 1),
+        ('print(1\n', 1),
+    ],
+)
 def test_errors_and_exit_status_are_the_scripts(tmp_path, text, status):
     script = tmp_path / 'train.py'
     script.write_text(text)
@@ -105,9 +113,11 @@ def test_an_error_in_a_hooked_call_has_the_scripts_own_traceback(tmp_path):
 @pytest.mark.slow
 def test_the_report_and_what_the_script_does_at_its_end(tmp_path):
     script = tmp_path / 'train.py'
-    script.write_text('import atexit\natexit.register(lambda: print("at exit"))\ntry:\n'
-                      + '\n'.join('    ' + line for line in training().splitlines())
-                      + '\nfinally:\n    print("finally")\n')
+    script.write_text(
+        'import atexit\natexit.register(lambda: print("at exit"))\ntry:\n'
+        + '\n'.join('    ' + line for line in training().splitlines())
+        + '\nfinally:\n    print("finally")\n'
+    )
     done = run('--json', tmp_path / 'r.json', '--html', tmp_path / 'r.html', script)
     assert done.returncode == 0, done.stderr
     assert 'A step takes' in done.stdout
@@ -139,8 +149,12 @@ def test_ctrl_c_once_reports(tmp_path):
 @pytest.mark.slow
 def test_processes_of_the_loader_end(tmp_path):
     script = tmp_path / 'train.py'
-    script.write_text(training(batches='DataLoader(data, 64, num_workers=1)',
-                               before='import os; print("pid", os.getpid(), flush=True)'))
+    script.write_text(
+        training(
+            batches='DataLoader(data, 64, num_workers=1)',
+            before='import os; print("pid", os.getpid(), flush=True)',
+        )
+    )
     done = run(script)
     assert 'A step takes' in done.stdout, done.stderr
     pid = int(done.stdout.split('pid ')[1].split()[0])
@@ -152,6 +166,6 @@ def test_processes_of_the_loader_end(tmp_path):
 def _group(pid):
     try:
         with open(f'/proc/{pid}/stat') as file:
-            return int(file.read().rsplit(')', 1)[1].split()[1])      # the parent
+            return int(file.read().rsplit(')', 1)[1].split()[1])  # the parent
     except OSError:
         return None

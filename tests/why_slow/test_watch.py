@@ -103,6 +103,8 @@ def test_without_an_optimizer_a_backward_pass_ends_a_step():
 
 
 def test_ordinary_steps():
-    steps = [Step(1.0, {}, Counter(forward=1)) for _ in range(5)] + [Step(9.0, {}, Counter(forward=1, evaluation=7))]
+    steps = [Step(1.0, {}, Counter(forward=1)) for _ in range(5)] + [
+        Step(9.0, {}, Counter(forward=1, evaluation=7))
+    ]
     usual = usual_counts(steps)
     assert [is_ordinary(step, usual) for step in steps] == [True] * 5 + [False]

@@ -10,9 +10,16 @@ from why_slow.whatifs import agreement, interval, verdict
 torch = pytest.importorskip('torch')
 
 
-@pytest.mark.parametrize('low, high, expected', [
-    (1.10, 1.30, 'faster'), (0.70, 0.90, 'slower'), (0.98, 1.03, 'no gain'), (0.90, 1.20, 'undecided'), (0.0, math.inf, 'undecided'),
-])
+@pytest.mark.parametrize(
+    'low, high, expected',
+    [
+        (1.10, 1.30, 'faster'),
+        (0.70, 0.90, 'slower'),
+        (0.98, 1.03, 'no gain'),
+        (0.90, 1.20, 'undecided'),
+        (0.0, math.inf, 'undecided'),
+    ],
+)
 def test_verdict(low, high, expected):
     assert verdict(low, high) == expected
 
@@ -42,7 +49,9 @@ optimizer = torch.optim.Adam(net.parameters(), fused=True)
 torch.autograd.set_detect_anomaly(True)
 '''
     try:
-        run, found = watched(tmp_path, training(before=before), seconds=15, what_ifs=True)
+        run, found = watched(
+            tmp_path, training(before=before, batches='DataLoader(data, 64)'), seconds=15, what_ifs=True
+        )
         assert torch.is_anomaly_enabled()
     finally:
         torch.autograd.set_detect_anomaly(False)
@@ -63,7 +72,9 @@ class Slow(torch.utils.data.Dataset):
         time.sleep(0.005)
         return data[i]
 '''
-    run, found = watched(tmp_path, training(before=before, batches='DataLoader(Slow(), 32)'), seconds=25, what_ifs=True)
+    run, found = watched(
+        tmp_path, training(before=before, batches='DataLoader(Slow(), 32)'), seconds=25, what_ifs=True
+    )
     assert run.watch.failure is None
     [result] = [r for r in found['what_ifs'] if r['id'] == 'replay-batch']
     assert result['verdict'] == 'faster'
@@ -75,11 +86,20 @@ class Slow(torch.utils.data.Dataset):
 def test_all_marks_are_taken_away(tmp_path):
     from torch.utils.data import DataLoader
     from torch.utils.data.dataloader import _BaseDataLoaderIter
-    names = [(torch.Tensor, 'backward'), (torch.autograd, 'backward'), (torch, 'save'), (DataLoader, '__iter__'),
-             (_BaseDataLoaderIter, '__next__'), (torch.nn.Sequential, '__call__'), (torch.Tensor, 'item')]
+
+    names = [
+        (torch.Tensor, 'backward'),
+        (torch.autograd, 'backward'),
+        (torch, 'save'),
+        (DataLoader, '__iter__'),
+        (_BaseDataLoaderIter, '__next__'),
+        (torch.nn.Sequential, '__call__'),
+        (torch.Tensor, 'item'),
+    ]
     before = [getattr(owner, name) for owner, name in names]
     watched(tmp_path, training(batches='DataLoader(data, 64)'))
     assert [getattr(owner, name) for owner, name in names] == before
     from torch.optim.optimizer import _global_optimizer_post_hooks
+
     assert not _global_optimizer_post_hooks
     assert '__call__' not in vars(torch.nn.Sequential)

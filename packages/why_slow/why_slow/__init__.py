@@ -1,7 +1,8 @@
 """What the steps of an unchanged training script wait for, and which remedy helps, tested on that script.
 
-``python -m why_slow train.py --its --own arguments`` runs the script, watches its steps, tries remedies on it while it
-runs, and prints a report. In a notebook: ``%load_ext why_slow``, then ``%%why_slow`` above a cell that trains.
+``python -m why_slow train.py --its --own arguments`` runs the script, watches its steps, tries remedies on
+it while it runs, and prints a report. In a notebook: ``%load_ext why_slow``, then ``%%why_slow`` above a
+cell that trains.
 """
 
 

@@ -16,8 +16,8 @@ from why_slow.imports import AfterImport
 from why_slow.plan import Session, plan
 from why_slow.watch import Ended, Watch
 
-USAGE = '''python -m why_slow [--seconds 60] [--html FILE] [--json FILE] [--no-what-ifs] train.py [its own arguments]
-       python -m why_slow [...] -m module [its own arguments]
+USAGE = '''python -m why_slow [--seconds 60] [--html FILE] [--json FILE] [--no-what-ifs] train.py [arguments]
+       python -m why_slow [...] -m module [arguments]
        python -m why_slow --ci OLD.json NEW.json'''
 
 
@@ -31,7 +31,8 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
         prog='python -m why_slow',
         usage=USAGE,
         allow_abbrev=False,
-        description='What do the steps of a training script wait for, and which remedy helps? The script is run unchanged.',
+        description='What do the steps of a training script wait for, and which remedy helps? The script '
+        'is run unchanged.',
     )
     parser.add_argument(
         '--seconds', type=float, default=60, help='how long to watch, from the first step on (60)'
@@ -256,17 +257,20 @@ class Run:
         watch, session = self.watch, self.session
         if watch.steps:
             return (
-                f'The script took only {watch.steps} step{"s" * (watch.steps > 1)} before it ended, too few for a report: let it '
+                f'The script took only {watch.steps} step{"s" * (watch.steps > 1)} before it ended, too '
+                f'few for a report: let it '
                 'train for some more.'
             )
         if session.torch is None and session.mxnet is None:
             return 'The script took no step: it imported neither PyTorch nor MXNet.'
         if os.times().children_user > 1:
             return (
-                'The script took no step in its own process, and started others. If those train, start each with '
+                'The script took no step in its own process, and started others. If those train, start '
+                'each with '
                 'why_slow itself, for example by torchrun --nproc-per-node 2 -m why_slow train.py.'
             )
         return (
-            'The script took no step: no optimizer of torch.optim, no gluon.Trainer and no backward pass was called often enough '
+            'The script took no step: no optimizer of torch.optim, no gluon.Trainer and no backward pass '
+            'was called often enough '
             'in the thread that runs it.'
         )

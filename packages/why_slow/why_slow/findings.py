@@ -1,7 +1,7 @@
 """What the steps wait for: one function for each finding, which returns it with its evidence, or None.
 
-``at_most`` is Amdahl's bound: by which factor a step would be faster if what the finding speaks of cost nothing. Where a
-remedy was tested, the test's interval replaces it, for then it is known better.
+``at_most`` is Amdahl's bound: by which factor a step would be faster if what the finding speaks of cost
+nothing. Where a remedy was tested, the test's interval replaces it, for then it is known better.
 """
 
 import linecache
@@ -132,7 +132,8 @@ class Evidence:
         return look.step.seconds if look is not None else self.step
 
     def share_of_calls(self, calls: Iterable[Any]) -> float:
-        """The share of a step that calls take, each as long as it was seen to take; with their backward pass."""
+        """The share of a step that calls take, each as long as it was seen to take; with their backward
+        pass."""
         calls = list(calls)
         own = sum(c.seconds for c in calls)
         model = [c for c in calls if c.part in ('forward', 'rest')]
@@ -225,7 +226,8 @@ def _loop(e: Evidence) -> tuple[str, str, dict[str, int]] | None:
     for (part, places, _), count in samples.found.items():
         for place in places:
             seen[place[0], place[2]][part] += count
-    # The function in which both the model and the optimizer or the backward pass are called, the innermost one.
+    # The function in which both the model and the optimizer or the backward pass are called, the innermost
+    # one.
     fitting = [
         key
         for key, parts in seen.items()
@@ -245,7 +247,8 @@ def _loop(e: Evidence) -> tuple[str, str, dict[str, int]] | None:
 
 
 def _python_in_loop(e: Evidence, before_model: bool) -> Counter:
-    """Samples in the rest of a step by line of the loop's function: before the call of the model, or elsewhere."""
+    """Samples in the rest of a step by line of the loop's function: before the call of the model, or
+    elsewhere."""
     found: Counter = Counter()
     loop = _loop(e)
     samples = e.session.samples
@@ -286,7 +289,8 @@ def synchronization(e: Evidence) -> Finding | None:
         'synchronization',
         'Each step reads results back',
         f'{times(count)} a step a result is read by Python ({name}() in {looks.named(line)}, '
-        f'{times(points[line, name].count)}: {looks.text_of(line)}). On this CPU that takes {ms(seconds)} of a step; '
+        f'{times(points[line, name].count)}: {looks.text_of(line)}). On this CPU that takes {ms(seconds)} '
+        f'of a step; '
         'on a GPU each waits until all work that was queued is done.',
         looks.named(line),
         without(e.step, seconds),
@@ -383,13 +387,17 @@ def float64(e: Evidence) -> Finding | None:
     narrowed = e.session.narrowed
     if narrowed is not None:
         evidence = (
-            f'{numbers:,} parameters are float64. A copy of the model in float32 takes {ms(narrowed[1])} for a forward and '
+            f'{numbers:,} parameters are float64. A copy of the model in float32 takes {ms(narrowed[1])} '
+            f'for a forward and '
             f'a backward pass, this one {ms(narrowed[0])}.'
         )
         model = e.part('forward') + e.part('backward')
         at_most = without(e.step, model * max(0.0, 1 - 1 / narrowed[2]))
     else:
-        evidence = f'{percent(share)} of a step are operators on float64, which has half as many numbers to a byte and to a register.'
+        evidence = (
+            f'{percent(share)} of a step are operators on float64, of which half as many numbers fit into a '
+            'cache line or a register.'
+        )
         at_most = without(1, max(share, 0.5 if numbers else 0) / 2)
     return Finding('float64', 'The model computes in float64', evidence, looks.named(where), at_most)
 
@@ -412,7 +420,8 @@ def threads(e: Evidence) -> Finding | None:
     return Finding(
         'threads',
         'The number of threads does not fit',
-        f'PyTorch uses {own} thread{"s" * (own != 1)} where {cores} core{"s are" if cores != 1 else " is"} free.{test}',
+        f'PyTorch uses {own} thread{"s" * (own != 1)} where {cores} '
+        f'core{"s are" if cores != 1 else " is"} free.{test}',
         _line_of(e, 'set_num_threads') or _line_of(e, 'NUM_THREADS'),
         at_most,
     )
@@ -474,14 +483,16 @@ def _example_by_example(e: Evidence, backwards: int) -> Finding | None:
     return Finding(
         'python-loop',
         'Each example has a forward and a backward pass of its own',
-        f'A step has {backwards} backward passes, and the model is called with {e.session.batch_size} row(s).',
+        f'A step has {backwards} backward passes, and the model is called with {e.session.batch_size} '
+        f'row(s).',
         _line_of(e, '.backward('),
         without(e.step, (e.part('forward') + e.part('backward')) * (1 - 1 / backwards)),
     )
 
 
 def small_operators(e: Evidence) -> Finding | None:
-    """Operators whose calls cost more than their arithmetic, or lines of element-wise ones that could be one."""
+    """Operators whose calls cost more than their arithmetic, or lines of element-wise ones that could be
+    one."""
     chain = _chain(e)
     if chain is not None:
         return chain
@@ -505,7 +516,8 @@ def small_operators(e: Evidence) -> Finding | None:
 
 
 def _chain(e: Evidence) -> Finding | None:
-    """A line of the script's model that is a chain of element-wise operators, each of which reads and writes all its numbers."""
+    """A line of the script's model that is a chain of element-wise operators, each of which reads and
+    writes all its numbers."""
     best, share = None, 0.0
     for line, found in e.by_line.items():
         calls = [
@@ -522,7 +534,8 @@ def _chain(e: Evidence) -> Finding | None:
     return Finding(
         'small-operators',
         'A chain of element-wise operators, where one would do',
-        f'{looks.named(line)} calls {count} of them a step ({looks.text_of(line)}), each with a pass over memory; with their '
+        f'{looks.named(line)} calls {count} of them a step ({looks.text_of(line)}), each with a pass over '
+        f'memory; with their '
         f'backward pass they take about {percent(share)} of a step.',
         looks.named(line),
         without(1, 0.8 * share),
@@ -595,8 +608,10 @@ def copies(e: Evidence) -> Finding | None:
     return Finding(
         'copies',
         'Tensors are copied to and fro',
-        f'{times(sum(c.count for c in found.values()))} a step a tensor is copied to another layout, type or place, '
-        f'{size / 1e6:.1f} MB together, {percent(share)} of a step; most of it by {name}() in {looks.named(line)}: '
+        f'{times(sum(c.count for c in found.values()))} a step a tensor is copied to another layout, type '
+        f'or place, '
+        f'{size / 1e6:.1f} MB together, {percent(share)} of a step; most of it by {name}() in '
+        f'{looks.named(line)}: '
         f'{looks.text_of(line)}',
         looks.named(line),
         without(1, share),
@@ -616,7 +631,8 @@ def kept_graph(e: Evidence) -> Finding | None:
     return Finding(
         'kept-graph',
         'The graphs of former steps are kept',
-        f'{alive} of {number} losses from earlier steps still hold their graph; the memory of the process grew by '
+        f'{alive} of {number} losses from earlier steps still hold their graph; the memory of the process '
+        f'grew by '
         f'{growth / 1e3:,.0f} KB a step. Keep loss.item() or loss.detach() instead ({looks.text_of(line)}).',
         looks.named(line),
         max(_growing(e), without(e.step, min(fresh, 0.5 * e.step))),
@@ -661,7 +677,8 @@ def evaluation_gradients(e: Evidence) -> Finding | None:
     return Finding(
         'evaluation-gradients',
         'The evaluation builds graphs that no backward pass uses',
-        f'{graphs:,} forward passes in {len(steps)} steps ran with gradients and without a backward pass; they took '
+        f'{graphs:,} forward passes in {len(steps)} steps ran with gradients and without a backward pass; '
+        f'they took '
         f'{percent(seconds / total)} of the time. Use torch.no_grad() or torch.inference_mode() around them.',
         _line_of(e, '.eval()'),
         without(total, 0.5 * seconds),
@@ -696,7 +713,8 @@ def small_batch(e: Evidence) -> Finding | None:
     return Finding(
         'small-batch',
         'The batch is so small that twice the batch takes hardly longer',
-        f'A forward and a backward pass of {batch} examples take {ms(once)}, of {2 * batch} examples {ms(twice)}.',
+        f'A forward and a backward pass of {batch} examples take {ms(once)}, of {2 * batch} examples '
+        f'{ms(twice)}.',
         _line_of(e, 'batch_size') or _line_of(e, 'batch'),
         max(1.0, 2 * e.step / step2),
     )
@@ -711,7 +729,8 @@ def recompilation(e: Evidence) -> Finding | None:
     return Finding(
         'recompilation',
         'torch.compile compiles again and again',
-        f'{compiled["graphs"]} graphs were compiled after the first {e.session.warm} steps, in {ms(compiled["seconds"])}: '
+        f'{compiled["graphs"]} graphs were compiled after the first {e.session.warm} steps, in '
+        f'{ms(compiled["seconds"])}: '
         'shapes, numbers or settings change between steps.',
         _line_of(e, 'compile('),
         without(e.total, min(compiled['seconds'], e.total)),
@@ -729,7 +748,8 @@ def graph_breaks(e: Evidence) -> Finding | None:
     return Finding(
         'graph-breaks',
         'The compiled code is in pieces',
-        f'{compiled["all_breaks"]} breaks of the graph, {compiled["all_graphs"]} graphs. The first reason: {reason}',
+        f'{compiled["all_breaks"]} breaks of the graph, {compiled["all_graphs"]} graphs. The first '
+        f'reason: {reason}',
         _line_of(e, 'compile('),
         without(e.step, min(outside, 0.3 * e.step)),
     )
@@ -764,7 +784,8 @@ def gaps(e: Evidence) -> Finding | None:
     return Finding(
         'gaps',
         'The operators wait for other code of the script',
-        f'{percent(share)} of a step passes in Python code that runs no operator, most of it in {looks.named(line)}: '
+        f'{percent(share)} of a step passes in Python code that runs no operator, most of it in '
+        f'{looks.named(line)}: '
         f'{looks.text_of(line)}',
         looks.named(line),
         without(1, share),
@@ -784,7 +805,8 @@ def straggler(e: Evidence) -> Finding | None:
     return Finding(
         'straggler',
         f'The ranks wait for rank {slowest}',
-        f'Before its backward pass rank {slowest} works {ms(own[slowest])} in each step, the others {ms(own[slowest] - gap)}.',
+        f'Before its backward pass rank {slowest} works {ms(own[slowest])} in each step, the others '
+        f'{ms(own[slowest] - gap)}.',
         None,
         without(e.mean, gap),
     )

@@ -1,7 +1,9 @@
-"""Expensive looks at single steps, which are not timed: operators, the lines that call them, where Python spends its time.
+"""Expensive looks at single steps, which are not timed: operators, the lines that call them, where Python
+spends its time.
 
-Each look is started and stopped between two steps. A look that could disturb the script is left out: the profiler where the
-script profiles itself, and function modes where it compiles, for they would make it compile again.
+Each look is started and stopped between two steps. A look that could disturb the script is left out: the
+profiler where the script profiles itself, and function modes where it compiles, for they would make it
+compile again.
 """
 
 import ast
@@ -82,7 +84,8 @@ def text_of(place: tuple | None) -> str:
 
 @functools.lru_cache(maxsize=32)
 def loops_of(filename: str) -> list[tuple[int, int, int]]:
-    """First and last line of each loop and comprehension of a file, and 1 if it trains: calls backward or an optimizer."""
+    """First and last line of each loop and comprehension of a file, and 1 if it trains: calls backward or
+    an optimizer."""
     try:
         tree = ast.parse(''.join(linecache.getlines(filename)))
     except SyntaxError:
@@ -108,7 +111,8 @@ def loops_of(filename: str) -> list[tuple[int, int, int]]:
 
 
 def loops_around(places: tuple) -> list[tuple[str, int, int, int]]:
-    """The loops that the script's places lie in, innermost first, up to the one that trains: file, first, last, place's line."""
+    """The loops that the script's places lie in, innermost first, up to the one that trains: file, first,
+    last, place's line."""
     for file, line, _ in places:
         around = sorted(
             (last - first, first, last, trains)
@@ -130,7 +134,8 @@ def loops_around(places: tuple) -> list[tuple[str, int, int, int]]:
 
 @dataclass
 class Operators:
-    """What PyTorch's profiler saw of one step. Seconds; ``own`` excludes the operators that an operator calls."""
+    """What PyTorch's profiler saw of one step. Seconds; ``own`` excludes the operators that an operator
+    calls."""
 
     count: int = 0
     seconds: float = 0.0
@@ -251,7 +256,8 @@ COPYING = {
 
 
 class LineLook:
-    """Which line of the script calls which function of PyTorch, how often, for how long; what the graph saves."""
+    """Which line of the script calls which function of PyTorch, how often, for how long; what the graph
+    saves."""
 
     def __init__(self, torch: Any, watch: Any) -> None:
         self.calls: dict[tuple, Calls] = {}
@@ -347,7 +353,8 @@ class LineLook:
 
 
 class MethodLook(LineLook):
-    """The same for a few methods of tensors only, those that read or copy: a function mode would make compiled code compile anew."""
+    """The same for a few methods of tensors only, those that read or copy: a function mode would make
+    compiled code compile anew."""
 
     def start(self) -> None:
         """Replace the methods, between two steps."""
@@ -388,10 +395,11 @@ class MethodLook(LineLook):
 
 
 class Samples:
-    """Where the script is: some five hundred times a second a timer's signal asks for the part and the script's lines.
+    """Where the script is: some five hundred times a second a timer's signal asks for the part and the
+    script's lines.
 
-    The handler runs in the main thread between two instructions of Python, so each sample weighs as many seconds as have
-    passed since the one before: a long operator is one sample, and a heavy one.
+    The handler runs in the main thread between two instructions of Python, so each sample weighs as many
+    seconds as have passed since the one before: a long operator is one sample, and a heavy one.
     """
 
     def __init__(self, watch: Any) -> None:
@@ -435,7 +443,8 @@ class Samples:
 
 
 class KeptGraphs:
-    """Whether the graphs of losses outlive their steps: a mark hangs on each graph and lives as long as it."""
+    """Whether the graphs of losses outlive their steps: a mark hangs on each graph and lives as long as
+    it."""
 
     class Mark:
         __slots__ = ('__weakref__',)

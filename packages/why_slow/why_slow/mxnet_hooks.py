@@ -1,7 +1,8 @@
-"""The marks in MXNet: ``gluon.Trainer.step`` ends a step; blocks, the loader, the backward pass and reading are its parts.
+"""The marks in MXNet: ``gluon.Trainer.step`` ends a step; blocks, the loader, the backward pass and
+reading are its parts.
 
-MXNet computes asynchronously, so a part is the time until the calls return; the work itself is waited for where a result
-is read.
+MXNet computes asynchronously, so a part is the time until the calls return; the work itself is waited for
+where a result is read.
 """
 
 import functools

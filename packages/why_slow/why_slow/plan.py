@@ -1,7 +1,7 @@
 """What is done in which step of the script: warm-up, timed steps, looks that are not timed, what-ifs.
 
-:func:`plan` is a generator. Each ``yield`` lets the script take one step and receives what it took. The script goes on
-between two yields only; when the generator returns, the script is ended.
+:func:`plan` is a generator. Each ``yield`` lets the script take one step and receives what it took. The
+script goes on between two yields only; when the generator returns, the script is ended.
 """
 
 import os
@@ -154,7 +154,8 @@ def _ranks(session: Session) -> int:
 
 
 def _on_ranks(session: Session) -> Generator[None, Step, None]:
-    """Timed steps, as many on each rank, for they wait for each other; then each tells what its steps are made of."""
+    """Timed steps, as many on each rank, for they wait for each other; then each tells what its steps are
+    made of."""
     distributed = session.torch.distributed
     while session.warm < WARM:  # by number, as the clocks of the ranks differ
         yield
@@ -282,7 +283,8 @@ def _look(session: Session) -> Generator[None, Step, None]:
             finally:
                 look.stop()
                 watch.operator_look = None
-            yield  # optimizer.step is a recorded function that is still open: it must end before another profile
+            # optimizer.step is a recorded function that is still open: it must end before another profile
+            yield
             if watch.profiles:  # the script's own profiler has begun
                 break
         session.operators = look.result if look.result.count else None
@@ -317,7 +319,8 @@ def _look(session: Session) -> Generator[None, Step, None]:
 
 
 def _sizes(session: Session) -> None:
-    """Bytes of parameters, gradients, optimizer state and saved activations; the loader's settings; the batch's size."""
+    """Bytes of parameters, gradients, optimizer state and saved activations; the loader's settings; the
+    batch's size."""
     watch, memory = session.watch, session.memory
     memory['peak'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
     loader = watch.loader
@@ -349,7 +352,8 @@ def _sizes(session: Session) -> None:
 
 
 def _own_cost(session: Session) -> float:
-    """Seconds that the marks of one step take: so many empty parts, entered and left, in pairs with a loop without.
+    """Seconds that the marks of one step take: so many empty parts, entered and left, in pairs with a loop
+    without.
 
     By the processor's time, for the script waits as long for a core with the marks as without.
     """
@@ -445,7 +449,8 @@ def _what_ifs(session: Session, until: float) -> Generator[None, Step, None]:
 
 
 def _compile(session: Session, until: float, step: float) -> Generator[None, Step, None]:
-    """``torch.compile`` last, for it takes long: its first call apart, and after how many steps that is paid back."""
+    """``torch.compile`` last, for it takes long: its first call apart, and after how many steps that is
+    paid back."""
     left = until - perf_counter()
     if left < max(10, 30 * step):
         session.notes.append('No time was left to test torch.compile; use a longer --seconds.')

@@ -32,7 +32,10 @@ def result(session: Session, script: str, arguments: list[str], ended: str) -> d
         'machine': {'cores': session.cores, 'threads': session.settings.get('threads')},
         'step': _step(session),
         'findings': [finding.to_dict() for finding in found],
-        'what_ifs': [_finite(r.to_dict(), found) for r in (*session.results, *_predicted(session))],
+        'what_ifs': [
+            _finite(r.to_dict(), found)
+            for r in (*session.results, *_predicted(session), *_removed(session, found))
+        ],
         'cost': {
             'seconds_per_step': session.cost,
             'share': session.cost / _median(session) if session.plain else 0.0,
@@ -112,7 +115,8 @@ def spread(times: list[float]) -> tuple[float, float]:
 
 
 def _between(session: Session, ordinary: list[Any]) -> dict[str, float]:
-    """Seconds per step that come between steps: what steps with an evaluation, a checkpoint, a new epoch take more."""
+    """Seconds per step that come between steps: what steps with an evaluation, a checkpoint, a new epoch
+    take more."""
     usual = statistics.median(step.seconds for step in ordinary)
     found: dict[str, float] = {}
     kept = {id(step) for step in ordinary}
@@ -132,7 +136,8 @@ def _between(session: Session, ordinary: list[Any]) -> dict[str, float]:
 
 
 def _predicted(session: Session) -> list[whatifs.Result]:
-    """What cannot be switched, and was measured on a copy of the model, or computed from the parts of a step."""
+    """What cannot be switched, and was measured on a copy of the model, or computed from the parts of a
+    step."""
     if not session.plain:
         return []
     evidence = Evidence(session)
@@ -176,7 +181,8 @@ def _predicted(session: Session) -> list[whatifs.Result]:
         )
     waited = evidence.part('loader')
     if session.loader and session.loader.get('workers') == 0 and waited > 0.02 * step and session.cores > 1:
-        # A worker loads while the model computes; one core less is left for the model, which is not counted here.
+        # A worker loads while the model computes; one core less is left for the model, which is not
+        # counted here.
         after = max(waited / (session.cores - 1), step - waited)
         ratio = step / after
         found.append(
@@ -194,6 +200,39 @@ def _predicted(session: Session) -> list[whatifs.Result]:
             )
         )
     return found
+
+
+REMOVED = {
+    'synchronization': 'the results not read back',
+    'checkpoints': 'no checkpoints',
+    'gaps': "the script's other code costs nothing",
+    'copies': 'no copies',
+}
+
+
+def _removed(session: Session, found: list[Any]) -> list[whatifs.Result]:
+    """What removing it would gain by Amdahl's law, where nothing can be switched and all of its time would
+    go."""
+    results = []
+    for finding in found:
+        if finding.id in REMOVED and finding.at_most > 1.005:
+            before = _median(session)
+            ratio = finding.at_most
+            results.append(
+                whatifs.Result(
+                    f'without-{finding.id}',
+                    REMOVED[finding.id],
+                    before,
+                    before / ratio,
+                    ratio,
+                    ratio,
+                    ratio,
+                    whatifs.verdict(ratio, ratio),
+                    predicted=True,
+                    finding=finding.id,
+                )
+            )
+    return results
 
 
 # Text --------------------------------------------------------------------------------------------
@@ -217,7 +256,8 @@ def text(report: dict[str, Any]) -> str:
 
 def _made_of(step: dict, report: dict) -> list[str]:
     lines = [
-        f'A step takes {written(step["seconds"])} ({written(step["low"])} to {written(step["high"])}; {step["steps"]} steps, '
+        f'A step takes {written(step["seconds"])} ({written(step["low"])} to {written(step["high"])}; '
+        f'{step["steps"]} steps, '
         f'after {step["warm_up"]} for warming up)'
     ]
     whole = sum(step['parts'].values())
@@ -225,7 +265,8 @@ def _made_of(step: dict, report: dict) -> list[str]:
         if seconds > 0:
             name = {'evaluation': 'without gradients'}.get(part, part)
             lines.append(
-                f'  {name:20s} {written(seconds):>9s}  {100 * seconds / whole:3.0f}%  {"█" * round(40 * seconds / whole)}'
+                f'  {name:20s} {written(seconds):>9s}  {100 * seconds / whole:3.0f}%  '
+                f'{"█" * round(40 * seconds / whole)}'
             )
     for part, seconds in step['between'].items():
         lines.append(f'  between steps: {part}, {written(seconds)} for each step')

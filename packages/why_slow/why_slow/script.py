@@ -12,7 +12,8 @@ RUNPY = ('<frozen runpy>', runpy.__file__)
 
 
 def run_file(path: str, arguments: list[str]) -> None:
-    """Run the file as ``__main__`` with these arguments; the module stays importable as ``__main__`` afterwards."""
+    """Run the file as ``__main__`` with these arguments; the module stays importable as ``__main__``
+    afterwards."""
     sys.argv[:] = [path, *arguments]
     sys.path[0] = os.path.dirname(os.path.realpath(path))
     with open(path, 'rb') as file:

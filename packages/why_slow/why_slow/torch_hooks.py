@@ -1,7 +1,8 @@
 """The marks in PyTorch: the optimizers, the loader, the root modules, the backward pass, checkpoints.
 
-All are attributes of classes or modules, replaced by :func:`attach` and put back by :meth:`Patches.restore`. Nothing is
-stored in the script's own objects, so it can pickle and copy them as before. No mark calls anything inside of compiled code.
+All are attributes of classes or modules, replaced by :func:`attach` and put back by
+:meth:`Patches.restore`. Nothing is stored in the script's own objects, so it can pickle and copy them as
+before. No mark calls anything inside of compiled code.
 """
 
 import functools

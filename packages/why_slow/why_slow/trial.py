@@ -1,4 +1,5 @@
-"""A copy of the root module with its last input: what must not be tried on the script itself is tried there."""
+"""A copy of the root module with its last input: what must not be tried on the script itself is tried
+there."""
 
 import copy
 import random
@@ -21,7 +22,8 @@ class Copy:
         return copy.deepcopy(self.original)
 
     def step(self, call: Any = None, module: Any = None, args: Any = None, kwargs: Any = None) -> float:
-        """Seconds of a forward and a backward pass of the copy; random numbers and gradients stay as they were."""
+        """Seconds of a forward and a backward pass of the copy; random numbers and gradients stay as they
+        were."""
         torch = self.torch
         module = self.module if module is None else module
         args = self.args if args is None else args
@@ -44,7 +46,8 @@ class Copy:
                 p.grad = None
 
     def ratio(self, one: Any, other: Any, seconds: float) -> tuple[float, float, float]:
-        """The least of two calls that return seconds, taken in turn, and their ratio: other programs only add to both."""
+        """The least of two calls that return seconds, taken in turn, and their ratio: other programs only
+        add to both."""
         one(), other()
         ones, others = [], []
         until = perf_counter() + seconds

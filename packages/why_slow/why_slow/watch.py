@@ -1,8 +1,9 @@
 """The clock of a running script: when its steps end, and in which part of a step the time goes.
 
-Hooks (:mod:`why_slow.torch_hooks`, :mod:`why_slow.mxnet_hooks`) call :meth:`Watch.enter` and :meth:`Watch.leave` around
-the loader, the forward pass and so on, and :meth:`Watch.optimizer_stepped` at the end of each optimizer step. Time within
-a part belongs to the innermost part alone, so the parts of a step add up to it.
+Hooks (:mod:`why_slow.torch_hooks`, :mod:`why_slow.mxnet_hooks`) call :meth:`Watch.enter` and
+:meth:`Watch.leave` around the loader, the forward pass and so on, and :meth:`Watch.optimizer_stepped` at
+the end of each optimizer step. Time within a part belongs to the innermost part alone, so the parts of a
+step add up to it.
 """
 
 import contextlib
@@ -21,7 +22,8 @@ WITHOUT_OPTIMIZER = 4  # backward passes without an optimizer step, after which 
 
 
 class Ended(BaseException):
-    """Raised in the script by its hook when the time is over; not an Exception, so that few scripts catch it."""
+    """Raised in the script by its hook when the time is over; not an Exception, so that few scripts catch
+    it."""
 
 
 @dataclass
@@ -41,7 +43,8 @@ def usual_counts(steps: list[Step]) -> dict[str, int]:
 
 
 def is_ordinary(step: Step, usual: dict[str, int]) -> bool:
-    """Whether a step contains nothing that other steps do not contain: no evaluation, no checkpoint, no new epoch."""
+    """Whether a step contains nothing that other steps do not contain: no evaluation, no checkpoint, no
+    new epoch."""
     return all(
         count <= usual.get(name, 0) for name, count in step.counts.items() if name != 'synchronizations'
     )
@@ -169,7 +172,8 @@ class Watch:
                 self.end_step()
 
     def end_step(self) -> None:
-        """Hand the finished step to the plan, outside of all clocks; raise :class:`Ended` when the plan is done."""
+        """Hand the finished step to the plan, outside of all clocks; raise :class:`Ended` when the plan is
+        done."""
         if self.over:
             self.end_again()
             return
@@ -195,7 +199,8 @@ class Watch:
         self.fresh()
 
     def end_again(self) -> None:
-        """The script caught the exception that ends it, and goes on: ask it three times, then leave it alone."""
+        """The script caught the exception that ends it, and goes on: ask it three times, then leave it
+        alone."""
         self.swallowed += 1
         if self.swallowed <= 3:
             raise Ended('time is over')

@@ -1,7 +1,9 @@
-"""Remedies that can be switched on and off between two steps of a running script, and the pairs that test them.
+"""Remedies that can be switched on and off between two steps of a running script, and the pairs that test
+them.
 
-A remedy is a class with ``applies``, ``apply`` and ``restore``. It is tested in the order A B B A: as it is, changed, changed,
-as it is. A slow change of the machine's speed then weighs on both alike. The first step after each switch does not count.
+A remedy is a class with ``applies``, ``apply`` and ``restore``. It is tested in the order A B B A: as it
+is, changed, changed, as it is. A slow change of the machine's speed then weighs on both alike. The first
+step after each switch does not count.
 """
 
 import contextlib
@@ -90,7 +92,8 @@ class Remedy:
 
 
 class AnomalyOff(Remedy):
-    """Also where the mode surrounds the backward pass only: the mark of the backward pass switches it then."""
+    """Also where the mode surrounds the backward pass only: the mark of the backward pass switches it
+    then."""
 
     id, title, finding = 'anomaly-off', 'anomaly mode off', 'anomaly'
 
@@ -110,7 +113,8 @@ class AnomalyOff(Remedy):
 
 
 class ProfilerOff(Remedy):
-    """Stops what a profile function or the collection of PyTorch's profiler costs; the profile misses these steps."""
+    """Stops what a profile function or the collection of PyTorch's profiler costs; the profile misses
+    these steps."""
 
     id, title, finding = 'profiler-off', 'the profiler off', 'profiler'
 
@@ -268,7 +272,8 @@ class NoGc(Remedy):
 
 
 class Forward(Remedy):
-    """Something around the call of the root module. It is tried on a copy first, so that it cannot break the script."""
+    """Something around the call of the root module. It is tried on a copy first, so that it cannot break
+    the script."""
 
     def applies(self):
         session = self.session
@@ -315,7 +320,8 @@ class Autocast(Forward):
 
 
 class ChannelsLast(Forward):
-    """Images in the layout in which the channels come last; the parameters of convolutions are laid out so as well."""
+    """Images in the layout in which the channels come last; the parameters of convolutions are laid out so
+    as well."""
 
     id, title = 'channels-last', 'images with the channels last'
 
@@ -342,7 +348,8 @@ class Compiled(Forward):
     id, title, finding = 'compile', 'torch.compile of the model', 'small-operators'
 
     def prepare(self, seconds: float) -> float | None:
-        """Seconds of the first call, forward and backward, or None if it fails or takes longer than ``seconds``."""
+        """Seconds of the first call, forward and backward, or None if it fails or takes longer than
+        ``seconds``."""
         session, torch = self.session, self.torch
         trial, module = session.copy, session.copy.original
         gradients = [p.grad for p in module.parameters()]
@@ -409,7 +416,8 @@ def remedies(session: Any) -> list[Remedy]:
 
 
 def ordinary(session: Any, steps: int, seconds: float) -> Generator[None, Step, list[float]]:
-    """Times of ordinary steps: at least so many, lasting at least so long together; the first does not count."""
+    """Times of ordinary steps: at least so many, lasting at least so long together; the first does not
+    count."""
     yield
     times: list[float] = []
     passed = 0
@@ -465,7 +473,8 @@ def paired(session: Any, remedy: Remedy, until: float) -> Generator[None, Step, 
 
 
 def interval(ratios: list[float]) -> tuple[float, float, float]:
-    """The median of the quartets' ratios and an interval of 95% around it, by Student's t of their logarithms.
+    """The median of the quartets' ratios and an interval of 95% around it, by Student's t of their
+    logarithms.
 
     With fewer than three quartets the interval is unbounded.
     """
@@ -490,7 +499,8 @@ STUDENT = {3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306,
 
 
 class State:
-    """Parameters, buffers, optimizer state and random numbers at a moment, to begin a step from there again."""
+    """Parameters, buffers, optimizer state and random numbers at a moment, to begin a step from there
+    again."""
 
     def __init__(self, session: Any) -> None:
         torch = self.torch = session.torch
@@ -543,10 +553,11 @@ def agreement(one: list[Any], other: list[Any]) -> str:
 
 
 def compare_losses(session: Any, chosen: list[Remedy]) -> Generator[None, Step, dict[str, str]]:
-    """The loss of one step with each remedy against the loss without, from the same state and with the same batch.
+    """The loss of one step with each remedy against the loss without, from the same state and with the
+    same batch.
 
-    The step after the one that is changed is compared as well, for a changed optimizer shows only there. If the unchanged
-    script does not repeat its own losses, nothing can be compared.
+    The step after the one that is changed is compared as well, for a changed optimizer shows only there.
+    If the unchanged script does not repeat its own losses, nothing can be compared.
     """
     watch = session.watch
     try:
