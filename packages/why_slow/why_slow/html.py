@@ -66,7 +66,8 @@ def page(report: dict[str, Any]) -> str:
     parts += [f'<p class="soft">{_text(note)}</p>' for note in note_lines(report)]
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"/>\n<title>{_text(title)}</title>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
+        f'<title>{_text(title)}</title>\n'
         f'<style>{STYLE}</style>\n</head>\n<body>\n' + '\n'.join(parts) + '\n</body>\n</html>\n'
     )
 

@@ -113,7 +113,7 @@ def plan(session: Session) -> Generator[None, Step, None]:
     session.say('timing steps')
     enough = began + PLAIN * session.seconds
     while perf_counter() < enough or (
-        len(session.plain) < PLAIN_STEPS and perf_counter() < began + 0.5 * session.seconds
+        len(session.plain) < PLAIN_STEPS and perf_counter() < began + 0.3 * session.seconds
     ):
         yield from _timed(session, 1, until)
         if len(session.plain) >= 1000:

@@ -51,7 +51,9 @@ class Copy:
         one(), other()
         ones, others = [], []
         until = perf_counter() + seconds
-        while len(ones) < 7 or (perf_counter() < until and len(ones) < 25):
+        while len(ones) < 3 or (len(ones) < 7 and min(ones) < 1.4 * min(others)) or perf_counter() < until:
+            if len(ones) >= 25:
+                break
             ones.append(one())
             others.append(other())
         a, b = min(ones), min(others)
