@@ -255,7 +255,11 @@ def _python_in_loop(e: Evidence, before_model: bool) -> Counter:
     for (part, places, inner), count in samples.found.items():
         if part != 'rest' or not places:
             continue
-        if inner[0].endswith(('_tensor.py', 'functional.py', '_ops.py')) or '/torch/nn/' in inner[0]:
+        if (
+            inner[0].endswith(('_tensor.py', 'functional.py', '_ops.py'))
+            or '/torch/nn/' in inner[0]
+            or '/mxnet/' in inner[0]
+        ):
             continue
         line = places[0][:2]
         early = False
@@ -280,6 +284,8 @@ def synchronization(e: Evidence) -> Finding | None:
     if not count:
         return None
     seconds = sum(c.seconds for c in points.values()) * e.step / e.looked
+    if e.session.torch is None:  # where MXNet reads, it waits for all that it was to compute
+        seconds = 0.0
     line, name = max(points, key=lambda key: (points[key].count, points[key].seconds))
     # A loop around the reading, which is there only to read, goes with it.
     loop = _loop_around(e, points[line, name])
@@ -440,7 +446,7 @@ def python_loop(e: Evidence) -> Finding | None:
         if repeated >= LOOP and around is not None:
             loops[around] = max(loops.get(around, 0), repeated)
     if not loops:
-        return _example_by_example(e, backwards)
+        return _example_by_example(e, backwards) or _called_again(e, backwards)
     inside = {loop: _inside(e, loop) for loop in loops}
     loop = max(loops, key=lambda one: inside[one])
     forward = inside[loop]
@@ -474,6 +480,21 @@ def _inside(e: Evidence, loop: tuple, parts: tuple = ('forward', 'rest')) -> flo
             if part in parts and any(p[0] == file and first <= p[1] <= last for p in places)
         )
         / samples.total
+    )
+
+
+def _called_again(e: Evidence, backwards: int) -> Finding | None:
+    """The whole model is called many times for each backward pass; all that is known where lines are not."""
+    number = e.usual.get('forward', 0) / backwards
+    if number < LOOP:
+        return None
+    taken = (e.part('forward') + e.part('rest') + e.part('backward')) * (1 - 1 / number)
+    return Finding(
+        'python-loop',
+        'The model is called in a Python loop',
+        f'The model is called {times(number)} for each backward pass.',
+        looks.named(_sampled(e, lambda part, places: part == 'forward')[1]),
+        without(e.mean, taken),
     )
 
 

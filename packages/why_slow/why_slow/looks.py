@@ -226,6 +226,9 @@ class Calls:
 
 
 SYNCHRONIZING = {
+    'asnumpy',
+    'asscalar',
+    'wait_to_read',
     'item',
     'tolist',
     'numpy',

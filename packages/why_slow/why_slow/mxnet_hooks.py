@@ -6,8 +6,11 @@ where a result is read.
 """
 
 import functools
+import sys
+from time import perf_counter
 from typing import Any
 
+from why_slow.looks import Calls, is_scripts, scripts_frames
 from why_slow.torch_hooks import Patches
 from why_slow.watch import Watch
 
@@ -96,3 +99,43 @@ def _loader(gluon: Any, watch: Watch, patches: Patches) -> None:
             yield batch
 
     patches.put(DataLoader, '__iter__', __iter__)
+
+
+class ReadLook:
+    """Which lines of the script read results, in one step that is not timed."""
+
+    def __init__(self, mxnet: Any, watch: Watch) -> None:
+        self.mxnet = mxnet
+        self.watch = watch
+        self.calls: dict[tuple, Calls] = {}
+        self.parameters: set[int] = set()
+        self.saved: dict[int, int] = {}
+        self.seconds_in_rest = 0.0
+        self.patches = Patches()
+
+    def start(self) -> None:
+        """Replace the methods that wait for a result."""
+        NDArray = self.mxnet.nd.NDArray
+        for name in ('asnumpy', 'asscalar', 'wait_to_read'):
+            self.patches.put(NDArray, name, self._recorded(name, getattr(NDArray, name)))
+
+    def _recorded(self, name: str, method: Any) -> Any:
+        def call(*args, **kwargs):
+            began = perf_counter()
+            result = method(*args, **kwargs)
+            frame = sys._getframe(1)
+            places = scripts_frames(frame)
+            if places and is_scripts(frame.f_code.co_filename) and self.watch.part != 'loader':
+                key = (places[0][:2], name, self.watch.part)
+                one = self.calls.setdefault(
+                    key, Calls(part=self.watch.part, outer=tuple(places), direct=True)
+                )
+                one.count += 1
+                one.seconds += perf_counter() - began
+            return result
+
+        return call
+
+    def stop(self) -> None:
+        """Put them back."""
+        self.patches.restore()

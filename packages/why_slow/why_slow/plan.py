@@ -14,6 +14,7 @@ from time import perf_counter, thread_time
 from typing import Any
 
 from why_slow import looks, whatifs
+from why_slow.mxnet_hooks import ReadLook
 from why_slow.torch_hooks import Patches, mark_modules, modules_of
 from why_slow.trial import Copy
 from why_slow.watch import Step, Watch, is_ordinary, usual_counts
@@ -209,6 +210,10 @@ def _settings(session: Session) -> None:
     settings['profile'] = sys.getprofile() is not None
     settings['trace'] = sys.gettrace() is not None
     if session.torch is None:
+        parameters = [
+            p for trainer in session.watch.optimizers.values() for p in getattr(trainer, '_params', ())
+        ]
+        settings['float64'] = sum(str(p.dtype) in ('float64', "<class 'numpy.float64'>") for p in parameters)
         return
     torch = session.torch
     settings['anomaly'] = torch.is_anomaly_enabled() or session.watch.anomaly
@@ -288,7 +293,14 @@ def _look(session: Session) -> Generator[None, Step, None]:
             if watch.profiles:  # the script's own profiler has begun
                 break
         session.operators = look.result if look.result.count else None
-    if torch is not None:
+    if torch is None:
+        session.lines = look = ReadLook(session.mxnet, watch)
+        look.start()
+        try:
+            look.step = yield
+        finally:
+            look.stop()
+    else:
         kind = looks.MethodLook if session.compiles or not looks.LineLook.possible(torch) else looks.LineLook
         usual = usual_counts(session.plain)
         for _ in range(3):  # until one of them is an ordinary step
