@@ -5,7 +5,7 @@ import html
 from typing import Any
 
 from tested_results.numbers import seconds as written
-from why_slow.report import factor, facts, note_lines, said
+from why_slow.report import bound, facts, note_lines, said
 
 COLORS = {
     'loader': '--c1',
@@ -124,7 +124,7 @@ def _findings(findings: list[dict]) -> str:
         where = f' <code>{_text(finding["line"])}</code>' if finding['line'] else ''
         items.append(
             f'<li><h3>{_text(finding["title"])}{where}</h3><p>{_text(finding["evidence"])}</p>'
-            f'<p class="soft">At most {factor(finding["at_most"])} faster without it.</p></li>'
+            f'<p class="soft">{_text(bound(finding["at_most"]).capitalize())}.</p></li>'
         )
     return f'<ol>{"".join(items)}</ol>'
 

@@ -78,7 +78,10 @@ class Session:
     def restore(self) -> None:
         """Switch back what is switched, and take all marks away."""
         if self.switched is not None and self.changed:
-            self.switched.restore()
+            try:
+                self.switched.restore()
+            except Exception as error:  # the report must come all the same
+                self.notes.append(f'{self.switched.title} could not be switched back: {error}')
             self.changed = False
         for look in (self.samples, self.graphs):
             if look is not None:

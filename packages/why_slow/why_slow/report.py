@@ -7,8 +7,8 @@ import sys
 import textwrap
 from typing import Any
 
+from tested_results.numbers import SIZES, show
 from tested_results.numbers import seconds as written
-from tested_results.numbers import show
 from why_slow import whatifs
 from why_slow.findings import Evidence, findings
 from why_slow.plan import Session
@@ -293,26 +293,36 @@ def facts(step: dict) -> list[str]:
     if step['examples_per_second']:
         found.append(f'{step["examples_per_second"]:,.0f} examples a second')
     memory = step['memory']
-    if memory.get('parameters'):
-        found.append(
-            ', '.join(
-                f'{name} {memory[name] / 1e6:,.1f} MB'
-                for name in ('parameters', 'optimizer', 'activations')
-                if memory.get(name)
-            )
-        )
+    sizes = [
+        f'{name} {size(memory[name])}'
+        for name in ('parameters', 'optimizer', 'activations')
+        if memory.get(name)
+    ]
+    if sizes:
+        found.append(', '.join(sizes))
     if memory.get('peak'):
-        found.append(f'peak {memory["peak"] / 1e6:,.0f} MB')
+        found.append(f'peak {size(memory["peak"])}')
     return found
+
+
+def size(number: float) -> str:
+    """Bytes as text: ``12.3 MB``."""
+    divisor, unit = next((divisor, unit) for least, divisor, unit in SIZES if number >= least)
+    return show(number / divisor, unit)
+
+
+def bound(at_most: float) -> str:
+    """What a finding can gain, in words."""
+    if at_most < 1.005:
+        return 'costs hardly any time here'
+    return f'at most {factor(at_most)} faster without it'
 
 
 def _findings(report: dict) -> list[str]:
     lines = []
     for number, finding in enumerate(report['findings'], 1):
         where = f' [{finding["line"]}]' if finding['line'] else ''
-        lines.append(
-            f'{number:3d}. {finding["title"]}{where}: at most {factor(finding["at_most"])} faster without it'
-        )
+        lines.append(f'{number:3d}. {finding["title"]}{where}: {bound(finding["at_most"])}')
         lines += textwrap.wrap(finding['evidence'], WIDTH, initial_indent='     ', subsequent_indent='     ')
     return lines
 

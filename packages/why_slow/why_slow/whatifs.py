@@ -113,36 +113,31 @@ class AnomalyOff(Remedy):
 
 
 class ProfilerOff(Remedy):
-    """Stops what a profile function or the collection of PyTorch's profiler costs; the profile misses
-    these steps."""
+    """Takes away a profile or trace function of Python; the profile misses these steps.
+
+    PyTorch's profiler is left alone, for it cannot be stopped and continued without harm to what it holds.
+    """
 
     id, title, finding = 'profiler-off', 'the profiler off', 'profiler'
 
     def applies(self):
-        self.functions = sys.getprofile(), sys.gettrace()
-        self.torchs = self.torch.autograd._profiler_enabled()
-        return any(self.functions) or self.torchs
+        profile, trace = sys.getprofile(), sys.gettrace()
+        if self.torch.autograd._profiler_enabled() or not (profile or trace):
+            return False
+        return profile is None or callable(profile) or hasattr(profile, 'enable')
 
     def apply(self):
         self.functions = sys.getprofile(), sys.gettrace()
         sys.setprofile(None)
         sys.settrace(None)
-        if self.torchs:
-            self._collect(False)
 
     def restore(self):
         profile, trace = self.functions
         sys.settrace(trace)
-        if profile is not None and not callable(profile):  # the C profiler is switched on by its own method
+        if hasattr(profile, 'enable'):  # cProfile is switched on by its own method
             profile.enable()
         else:
             sys.setprofile(profile)
-        if self.torchs:
-            self._collect(True)
-
-    def _collect(self, on: bool) -> None:
-        activity = self.torch._C._profiler.ProfilerActivity.CPU
-        self.torch._C._autograd._toggle_collection_dynamic(on, {activity})
 
 
 class DeterministicOff(Remedy):
