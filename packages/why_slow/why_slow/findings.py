@@ -1,0 +1,879 @@
+"""What the steps wait for: one function for each finding, which returns it with its evidence, or None.
+
+``at_most`` is Amdahl's bound: by which factor a step would be faster if what the finding speaks of cost
+nothing. Where a remedy was tested, the test's interval replaces it, for then it is known better.
+"""
+
+import linecache
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from why_slow import looks
+from why_slow.plan import Session
+from why_slow.watch import is_ordinary, usual_counts
+
+SHARE = 0.05  # of a step: what takes less is no finding
+PREPARED = 0.15  # the same for lines of the training loop that make the input of the model
+LOADER = 0.10  # the loader's share of a step from which on it is one
+LOOP = 6  # uses of the same parameter, or of rows of one tensor, in a loop for each backward pass
+ELEMENTWISE = {
+    'mul',
+    'rmul',
+    'add',
+    'radd',
+    'sub',
+    'rsub',
+    'div',
+    'truediv',
+    'rtruediv',
+    'pow',
+    'rpow',
+    'neg',
+    'tanh',
+    'exp',
+    'sigmoid',
+    'sqrt',
+    'rsqrt',
+    'square',
+    'log',
+    'erf',
+    'abs',
+    'where',
+    'clamp',
+    'maximum',
+    'minimum',
+    'reciprocal',
+}
+CALL = 4e-6  # seconds for the call of an operator, about
+PAGE_FAULT = 0.5e-6  # seconds for the first touch of 4 KiB of fresh memory, about
+SMALL = 15e-6  # seconds; an operator that takes less mostly pays for its call
+PAGES = {
+    'loader': 'chapters/start/symptoms_input.html',
+    'synchronization': 'chapters/asynchrony/asynchrony_pytorch.html',
+    'anomaly': 'chapters/start/symptoms_step.html',
+    'profiler': 'chapters/measuring/traces_pytorch.html',
+    'deterministic': 'chapters/start/symptoms_step.html',
+    'float64': 'chapters/memory/precision_pytorch.html',
+    'threads': 'chapters/automatic_parallelism/automatic_parallelism_pytorch.html',
+    'python-loop': 'chapters/start/symptoms_overhead.html',
+    'small-operators': 'chapters/start/symptoms_overhead.html',
+    'optimizer-loop': 'chapters/hybridization/training_step_pytorch.html',
+    'copies': 'chapters/hardware/hardware_pytorch.html',
+    'kept-graph': 'chapters/start/symptoms_memory.html',
+    'evaluation-gradients': 'chapters/memory/savings_pytorch.html',
+    'checkpoints': 'chapters/start/symptoms_time.html',
+    'small-batch': 'chapters/measuring/regimes_pytorch.html',
+    'recompilation': 'chapters/hybridization/practice_pytorch.html',
+    'graph-breaks': 'chapters/hybridization/practice_pytorch.html',
+    'gaps': 'chapters/start/symptoms_overhead.html',
+    'all-reduce': 'chapters/multi_gpu/multi_gpu_concise_pytorch.html',
+    'straggler': 'chapters/multi_gpu/multi_gpu_concise_pytorch.html',
+}
+
+
+@dataclass
+class Finding:
+    """Something that the steps wait for; ``line`` is where in the script, if that is known."""
+
+    id: str
+    title: str
+    evidence: str
+    line: str | None
+    at_most: float
+    page: str = ''
+
+    def __post_init__(self) -> None:
+        self.page = PAGES.get(self.id, '')
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+
+def without(whole: float, part: float) -> float:
+    """Amdahl: how many times faster it is if ``part`` of ``whole`` seconds costs nothing; at most 1,000."""
+    return min(1000.0, whole / max(whole - part, whole / 1000))
+
+
+class Evidence:
+    """The numbers of a session that several findings use; times are medians of ordinary steps, in seconds."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.usual = usual_counts(session.plain)
+        self.steps = [s for s in session.plain if is_ordinary(s, self.usual)] or session.plain
+        self.step = statistics.median(s.seconds for s in self.steps)
+        self.total = sum(s.seconds for s in session.plain)
+        self.mean = statistics.fmean(s.seconds for s in self.steps)
+        self.results = {result.id: result for result in session.results}
+        self.lines = session.lines.calls if session.lines is not None else {}
+        self.by_line = self._by_line()
+
+    def part(self, name: str) -> float:
+        """Mean seconds of a part of an ordinary step."""
+        return statistics.fmean(s.parts.get(name, 0.0) for s in self.steps)
+
+    def tested(self, id: str) -> Any:
+        """The result of a what-if, or None."""
+        return self.results.get(id)
+
+    def _by_line(self) -> dict[tuple, list[tuple[str, Any]]]:
+        found = defaultdict(list)
+        for (line, name, _), calls in self.lines.items():
+            found[line].append((name, calls))
+        return found
+
+    @property
+    def looked(self) -> float:
+        """Seconds of the step in which lines were looked at, which takes longer than others."""
+        look = self.session.lines
+        return look.step.seconds if look is not None else self.step
+
+    def share_of_calls(self, calls: Iterable[Any]) -> float:
+        """The share of a step that calls take, each as long as it was seen to take; with their backward
+        pass."""
+        calls = list(calls)
+        own = sum(c.seconds for c in calls)
+        model = [c for c in calls if c.part in ('forward', 'rest')]
+        forward = sum(c.seconds for c in self.lines.values() if c.part in ('forward', 'rest'))
+        share = own / self.looked
+        if forward > 0 and model:
+            share += sum(c.seconds for c in model) / forward * self.part('backward') / self.step
+        return min(share, 0.99)
+
+
+def times(number: float) -> str:
+    """A number of times in words."""
+    return f'{number:,.0f} time{"s" * (round(number) != 1)}'
+
+
+def percent(share: float) -> str:
+    return f'{100 * share:.0f}%' if share >= 0.01 else f'{100 * share:.1f}%'
+
+
+def ms(seconds: float) -> str:
+    from tested_results.numbers import seconds as written
+
+    return written(seconds)
+
+
+# The findings ------------------------------------------------------------------------------------
+
+
+def loader(e: Evidence) -> Finding | None:
+    waited = e.part('loader')
+    share = waited / e.mean
+    if share < LOADER:
+        return _prepared(e)
+    workers = e.session.loader.get('workers')
+    line, inner = _sampled(e, lambda part, places: part == 'loader')
+    how = '' if workers is None else f' (num_workers={workers})'
+    where = f', most of it in {looks.named(inner)}: {looks.text_of(inner)}' if inner and inner != line else ''
+    return Finding(
+        'loader',
+        'The steps wait for the data loader',
+        f'{ms(waited)} of {ms(e.mean)} of a step, {percent(share)}, pass in the loader{how}{where}.',
+        looks.named(inner or line),
+        without(e.mean, waited),
+    )
+
+
+def _prepared(e: Evidence) -> Finding | None:
+    """Data that are made in the loop itself, between the optimizer and the model, without a DataLoader."""
+    samples = e.session.samples
+    if samples is None or not samples.total:
+        return None
+    found = _python_in_loop(e, before_model=True)
+    if not found:
+        return None
+    share = sum(found.values()) / samples.total
+    if share < PREPARED:
+        return None
+    line = found.most_common(1)[0][0]
+    return Finding(
+        'loader',
+        'Each step prepares its data in the training loop',
+        f'{percent(share)} of the samples lie in lines that make the input of the model, most of them in '
+        f'{looks.named(line)}: {looks.text_of(line)}',
+        looks.named(line),
+        without(1, share),
+    )
+
+
+def _sampled(e: Evidence, chosen: Callable[[str, tuple], bool]) -> tuple[tuple | None, tuple | None]:
+    """The outermost and the innermost line of the script in most of the samples that are chosen."""
+    samples = e.session.samples
+    if samples is None:
+        return None, None
+    outer, inner = Counter(), Counter()
+    for (part, places, _), count in samples.found.items():
+        if places and chosen(part, places):
+            inner[places[0][:2]] += count
+            outer[places[-1][:2]] += count
+    if not inner:
+        return None, None
+    return outer.most_common(1)[0][0], inner.most_common(1)[0][0]
+
+
+def _loop(e: Evidence) -> tuple[str, str, dict[str, int]] | None:
+    """The function that has the training loop: its file, its name, and the lines of the parts in it."""
+    samples = e.session.samples
+    if samples is None:
+        return None
+    seen: dict[tuple, Counter] = defaultdict(Counter)
+    for (part, places, _), count in samples.found.items():
+        for place in places:
+            seen[place[0], place[2]][part] += count
+    # The function in which both the model and the optimizer or the backward pass are called, the innermost
+    # one.
+    fitting = [
+        key
+        for key, parts in seen.items()
+        if parts['forward'] + parts['evaluation'] and parts['backward'] + parts['optimizer']
+    ]
+    if not fitting:
+        return None
+    most = max(sum(seen[key].values()) for key in fitting)
+    key = [k for k in fitting if sum(seen[k].values()) >= 0.8 * most][0]
+    lines: dict[str, Counter] = defaultdict(Counter)
+    for (part, places, _), count in samples.found.items():
+        for place in places:
+            if (place[0], place[2]) == key:
+                lines[part][place[1]] += count
+                break
+    return *key, {part: counted.most_common(1)[0][0] for part, counted in lines.items()}
+
+
+def _python_in_loop(e: Evidence, before_model: bool) -> Counter:
+    """Samples in the rest of a step by line of the loop's function: before the call of the model, or
+    elsewhere."""
+    found: Counter = Counter()
+    loop = _loop(e)
+    samples = e.session.samples
+    for (part, places, inner), count in samples.found.items():
+        if part != 'rest' or not places:
+            continue
+        if (
+            inner[0].endswith(('_tensor.py', 'functional.py', '_ops.py'))
+            or '/torch/nn/' in inner[0]
+            or '/mxnet/' in inner[0]
+        ):
+            continue
+        line = places[0][:2]
+        early = False
+        if loop is not None:
+            file, function, lines = loop
+            inside = [p for p in places if (p[0], p[2]) == (file, function)]
+            model = lines.get('forward') or lines.get('evaluation')
+            if inside:
+                early = model is not None and inside[0][1] < model
+        if early == before_model:
+            found[line] += count
+    return found
+
+
+def synchronization(e: Evidence) -> Finding | None:
+    points = {
+        (line, name): calls
+        for (line, name, part), calls in e.lines.items()
+        if name in looks.SYNCHRONIZING and part != 'optimizer'
+    }
+    count = sum(c.count for c in points.values())
+    if not count:
+        return None
+    seconds = sum(c.seconds for c in points.values()) * e.step / e.looked
+    if e.session.torch is None:  # where MXNet reads, it waits for all that it was to compute
+        seconds = 0.0
+    line, name = max(points, key=lambda key: (points[key].count, points[key].seconds))
+    # A loop around the reading, which is there only to read, goes with it.
+    loop = _loop_around(e, points[line, name])
+    if loop is not None and points[line, name].count >= LOOP:
+        seconds = max(seconds, _inside(e, loop, ('rest', 'evaluation')) * e.step)
+    return Finding(
+        'synchronization',
+        'Each step reads results back',
+        f'{times(count)} a step a result is read by Python ({name}() in {looks.named(line)}, '
+        f'{times(points[line, name].count)}: {looks.text_of(line)}). On this CPU that takes {ms(seconds)} '
+        f'of a step; '
+        'on a GPU each waits until all work that was queued is done.',
+        looks.named(line),
+        without(e.step, seconds),
+    )
+
+
+def _loop_around(e: Evidence, calls: Any) -> tuple | None:
+    """The outermost loop around calls in which no backward pass and no optimizer was sampled."""
+    found = None
+    for loop in looks.loops_around(calls.outer):
+        if _inside(e, loop, ('backward', 'optimizer')) > 0.01:
+            break
+        found = loop
+    return found
+
+
+def anomaly(e: Evidence) -> Finding | None:
+    if not e.session.settings.get('anomaly'):
+        return None
+    return Finding(
+        'anomaly',
+        'Anomaly mode is on',
+        _evidence_of_test(
+            e,
+            'anomaly-off',
+            'Each operator of the forward pass records where it was called, and the '
+            'backward pass looks for NaN.',
+        ),
+        _line_of(e, 'anomaly'),
+        _bound(e, 'anomaly-off', e.part('forward') + e.part('backward') + e.part('rest')),
+    )
+
+
+def profiler(e: Evidence) -> Finding | None:
+    settings = e.session.settings
+    if not (settings.get('profiler') or settings.get('profile') or settings.get('trace')):
+        return None
+    what = "PyTorch's profiler" if settings.get('profiler') else 'a profile or trace function of Python'
+    return Finding(
+        'profiler',
+        'A profiler is on',
+        _evidence_of_test(e, 'profiler-off', f'{what} records in every step.'),
+        _line_of(e, 'profile'),
+        _bound(e, 'profiler-off', 0.9 * e.step),
+    )
+
+
+def deterministic(e: Evidence) -> Finding | None:
+    if not e.session.settings.get('deterministic'):
+        return None
+    return Finding(
+        'deterministic',
+        'Deterministic algorithms are on',
+        _evidence_of_test(
+            e, 'deterministic-off', 'Some operators run a slower algorithm, and fresh memory is filled.'
+        ),
+        _line_of(e, 'deterministic'),
+        _bound(e, 'deterministic-off', e.part('forward') + e.part('backward')),
+    )
+
+
+def _bound(e: Evidence, id: str, part: float) -> float:
+    """The upper end of the test's interval where there was a test, else Amdahl's bound."""
+    tested = e.tested(id)
+    if tested is None or tested.verdict == 'undecided' and tested.high > 5:
+        return without(e.step, min(part, 0.5 * e.step)) if tested is None else max(1.0, tested.ratio)
+    return max(1.0, min(tested.high, without(e.step, 0.999 * e.step)))
+
+
+def _evidence_of_test(e: Evidence, id: str, text: str) -> str:
+    tested = e.tested(id)
+    if tested is None:
+        return text + ' How much that costs was not tested.'
+    return f'{text} Switched off, a step takes {ms(tested.after)} instead of {ms(tested.before)}.'
+
+
+def _line_of(e: Evidence, word: str) -> str | None:
+    """The first line of the script, or else of another file of the reader, that has the word in its code."""
+    others = [file for file, own in looks.own_files().items() if own]
+    for file in dict.fromkeys(filter(None, (e.session.settings.get('file'), *others))):
+        for number, text in enumerate(linecache.getlines(file), 1):
+            if word in text.split('#')[0] and not text.strip().startswith(('import', 'from')):
+                return looks.named((file, number))
+    return None
+
+
+def float64(e: Evidence) -> Finding | None:
+    numbers = e.session.settings.get('float64', 0)
+    calls = [c for c in e.lines.values() if c.wide and c.part != 'loader']
+    share = e.share_of_calls(calls) if calls else 0.0
+    if not numbers and share < SHARE:
+        return None
+    where = max(calls, key=lambda c: c.seconds).outer[0] if calls else None
+    narrowed = e.session.narrowed
+    if narrowed is not None:
+        evidence = (
+            f'{numbers:,} parameters are float64. A copy of the model in float32 takes {ms(narrowed[1])} '
+            f'for a forward and '
+            f'a backward pass, this one {ms(narrowed[0])}.'
+        )
+        model = e.part('forward') + e.part('backward')
+        at_most = without(e.step, model * max(0.0, 1 - 1 / narrowed[2]))
+    else:
+        evidence = (
+            f'{percent(share)} of a step are operators on float64, of which half as many numbers fit into a '
+            'cache line or a register.'
+        )
+        at_most = without(1, max(share, 0.5 if numbers else 0) / 2)
+    return Finding('float64', 'The model computes in float64', evidence, looks.named(where), at_most)
+
+
+def threads(e: Evidence) -> Finding | None:
+    own, cores = e.session.settings.get('threads', 1), e.session.cores
+    tests = [r for r in e.results.values() if r.id.startswith('threads-') and r.verdict == 'faster']
+    best = max(tests, key=lambda r: r.ratio, default=None)
+    if own <= cores and (best is None or best.low < 1.3):
+        return None
+    if own > cores and best is None and any(r.id.startswith('threads-') for r in e.results.values()):
+        at_most = 1.0
+    else:
+        at_most = best.high if best else without(e.step, 0.5 * e.step)
+    test = (
+        f' With {best.title.split()[0]} a step takes {ms(best.after)} instead of {ms(best.before)}.'
+        if best
+        else ''
+    )
+    return Finding(
+        'threads',
+        'The number of threads does not fit',
+        f'PyTorch uses {own} thread{"s" * (own != 1)} where {cores} '
+        f'core{"s are" if cores != 1 else " is"} free.{test}',
+        _line_of(e, 'set_num_threads') or _line_of(e, 'NUM_THREADS'),
+        at_most,
+    )
+
+
+def python_loop(e: Evidence) -> Finding | None:
+    """A loop of the script that uses the same parameter, or rows of the same tensor, again and again."""
+    backwards = max(1, e.usual.get('backwards', 1))
+    loops: dict[tuple, float] = {}
+    for (_, name, part), calls in e.lines.items():
+        if part not in ('forward', 'rest') or not calls.graph or not calls.arguments or name == 'grad':
+            continue
+        most = max(calls.arguments.values()) / backwards
+        repeated = most if name not in looks.ROWS else calls.count / backwards * (most >= 4)
+        around = _loop_around(e, calls)
+        if repeated >= LOOP and around is not None:
+            loops[around] = max(loops.get(around, 0), repeated)
+    if not loops:
+        return _example_by_example(e, backwards) or _called_again(e, backwards)
+    inside = {loop: _inside(e, loop) for loop in loops}
+    loop = max(loops, key=lambda one: inside[one])
+    forward = inside[loop]
+    if forward <= 0:  # without samples: by the calls
+        forward = sum(c.seconds for c in e.lines.values() if _loop_around(e, c) == loop) / e.looked
+    before = (e.part('forward') + e.part('rest')) / e.mean
+    share = min(0.99, forward + forward / max(before, forward) * e.part('backward') / e.mean)
+    if share < SHARE:
+        return None
+    file, first, _, line = loop
+    return Finding(
+        'python-loop',
+        'A Python loop calls small operators one after the other',
+        f'The loop in {looks.named((file, first))} is run {times(loops[loop])} for each backward pass '
+        f'({looks.text_of((file, line))}); with its backward pass it takes about {percent(share)} of a step.',
+        looks.named((file, first)),
+        without(1, share * (1 - 1 / loops[loop])),
+    )
+
+
+def _inside(e: Evidence, loop: tuple, parts: tuple = ('forward', 'rest')) -> float:
+    """The share of the sampled time that the script is in a loop and in one of these parts of a step."""
+    samples = e.session.samples
+    if samples is None or not samples.total:
+        return 0.0
+    file, first, last, _ = loop
+    return (
+        sum(
+            seconds
+            for (part, places, _), seconds in samples.found.items()
+            if part in parts and any(p[0] == file and first <= p[1] <= last for p in places)
+        )
+        / samples.total
+    )
+
+
+def _called_again(e: Evidence, backwards: int) -> Finding | None:
+    """The whole model is called many times for each backward pass; all that is known where lines are not."""
+    number = e.usual.get('forward', 0) / backwards
+    if number < LOOP:
+        return None
+    taken = (e.part('forward') + e.part('rest') + e.part('backward')) * (1 - 1 / number)
+    return Finding(
+        'python-loop',
+        'The model is called in a Python loop',
+        f'The model is called {times(number)} for each backward pass.',
+        looks.named(_sampled(e, lambda part, places: part == 'forward')[1]),
+        without(e.mean, taken),
+    )
+
+
+def _example_by_example(e: Evidence, backwards: int) -> Finding | None:
+    if backwards < LOOP or (e.session.batch_size or 99) > 2:
+        return None
+    return Finding(
+        'python-loop',
+        'Each example has a forward and a backward pass of its own',
+        f'A step has {backwards} backward passes, and the model is called with {e.session.batch_size} '
+        f'row(s).',
+        _line_of(e, '.backward('),
+        without(e.step, (e.part('forward') + e.part('backward')) * (1 - 1 / backwards)),
+    )
+
+
+def small_operators(e: Evidence) -> Finding | None:
+    """Operators whose calls cost more than their arithmetic, or lines of element-wise ones that could be
+    one."""
+    chain = _chain(e)
+    if chain is not None:
+        return chain
+    operators = e.session.operators
+    if operators is None or operators.count < 300:
+        return None
+    mean = operators.seconds / operators.count
+    compiled = e.tested('compile')
+    if mean > SMALL or operators.seconds < 0.3 * e.step:
+        return None
+    if compiled is not None and compiled.low < 1.05:
+        return None
+    overhead = operators.count * min(mean, CALL)
+    return Finding(
+        'small-operators',
+        'Many small operators: their calls cost more than their arithmetic',
+        f'{operators.count:,} operator calls a step, {ms(mean)} each.',
+        None,
+        without(e.step, min(overhead, 0.9 * e.step)),
+    )
+
+
+def _chain(e: Evidence) -> Finding | None:
+    """A line of the script's model that is a chain of element-wise operators, each of which reads and
+    writes all its numbers."""
+    best, share = None, 0.0
+    for line, found in e.by_line.items():
+        calls = [
+            c for name, c in found if c.part == 'forward' and c.direct and name.strip('_') in ELEMENTWISE
+        ]
+        if len(calls) < 4:
+            continue
+        taken = e.share_of_calls(calls)
+        if taken > share:
+            best, share = (line, sum(c.count for c in calls)), taken
+    if best is None or share < 0.1:
+        return None
+    line, count = best
+    return Finding(
+        'small-operators',
+        'A chain of element-wise operators, where one would do',
+        f'{looks.named(line)} calls {count} of them a step ({looks.text_of(line)}), each with a pass over '
+        f'memory; with their '
+        f'backward pass they take about {percent(share)} of a step.',
+        looks.named(line),
+        without(1, 0.8 * share),
+    )
+
+
+def optimizer_loop(e: Evidence) -> Finding | None:
+    """The optimizer, or the script itself, treats each parameter by itself."""
+    parameters = len(e.session.lines.parameters) if e.session.lines is not None else 0
+    own = [
+        (line, name, c)
+        for (line, name, part), c in e.lines.items()
+        if c.direct
+        and part in ('rest', 'optimizer')
+        and c.count >= max(LOOP, 0.5 * parameters)
+        and _on_parameters(c, name)
+    ]
+    flags = e.session.settings
+    optimizer = e.part('optimizer')
+    tests = [t for t in (e.tested('fused-optimizer'), e.tested('foreach-optimizer')) if t is not None]
+    best = max(tests, key=lambda t: t.ratio, default=None)
+    gains = best is not None and best.verdict == 'faster' and best.low > 1.03
+    if own and parameters >= LOOP:
+        lines = {line for line, _, _ in own}
+        seconds = sum(c.seconds for (line, _, _), c in e.lines.items() if line in lines)
+        loops = looks.loops_around(max(own, key=lambda one: one[2].seconds)[2].outer)
+        around = loops[0] if loops else None
+        share = _inside(e, around, ('rest', 'optimizer')) if around is not None else 0.0
+        seconds = max(seconds * e.step / e.looked, share * e.step)
+        if seconds > SHARE * e.step:
+            line, name, calls = max(own, key=lambda one: one[2].seconds)
+            return Finding(
+                'optimizer-loop',
+                'A loop over the parameters in Python',
+                f'{looks.named(line)} is run {times(calls.count)} a step, once for each parameter '
+                f'({looks.text_of(line)}); {ms(seconds)} of {ms(e.step)}.',
+                looks.named(line),
+                without(e.step, seconds),
+            )
+    forced = any(f is False for f in flags.get('foreach', []))
+    if optimizer < SHARE * e.step or not (gains or forced and (best is None or best.verdict == 'undecided')):
+        return None
+    test = f' With {best.title} a step takes {ms(best.after)} instead of {ms(best.before)}.' if best else ''
+    return Finding(
+        'optimizer-loop',
+        'The optimizer updates the parameters one by one',
+        f'{ms(optimizer)} of {ms(e.step)}, {percent(optimizer / e.step)}, pass in the optimizer.{test}',
+        _line_of(e, 'optim.'),
+        without(e.step, optimizer),
+    )
+
+
+def _on_parameters(calls: Any, name: str) -> bool:
+    return calls.parameters >= 0.5 * calls.count or name == 'grad'
+
+
+def copies(e: Evidence) -> Finding | None:
+    found = {
+        (line, name): c
+        for (line, name, part), c in e.lines.items()
+        if name in looks.COPYING and part not in ('optimizer', 'loader') and c.bytes
+    }
+    if not found:
+        return None
+    share = e.share_of_calls(found.values())
+    if share < SHARE:
+        return None
+    (line, name) = max(found, key=lambda key: found[key].seconds)
+    size = sum(c.bytes for c in found.values())
+    return Finding(
+        'copies',
+        'Tensors are copied to and fro',
+        f'{times(sum(c.count for c in found.values()))} a step a tensor is copied to another layout, type '
+        f'or place, '
+        f'{size / 1e6:.1f} MB together, {percent(share)} of a step; most of it by {name}() in '
+        f'{looks.named(line)}: '
+        f'{looks.text_of(line)}',
+        looks.named(line),
+        without(1, share),
+    )
+
+
+def kept_graph(e: Evidence) -> Finding | None:
+    graphs = e.session.graphs
+    if graphs is None:
+        return None
+    alive, number = graphs.alive(e.session.watch.steps - 4)
+    if number < 3 or alive < 0.8 * number:
+        return None
+    line = graphs.keeper()
+    growth = e.session.memory.get('growth_per_step', 0.0)
+    fresh = growth / 4096 * PAGE_FAULT  # what is kept cannot be used again, so each step takes fresh memory
+    return Finding(
+        'kept-graph',
+        'The graphs of former steps are kept',
+        f'{alive} of {number} losses from earlier steps still hold their graph; the memory of the process '
+        f'grew by '
+        f'{growth / 1e3:,.0f} KB a step. Keep loss.item() or loss.detach() instead ({looks.text_of(line)}).',
+        looks.named(line),
+        max(_growing(e), without(e.step, min(fresh, 0.5 * e.step))),
+    )
+
+
+def _all_steps(e: Evidence, seen: Callable[[Any], bool]) -> list[Any]:
+    """The timed steps; where these have nothing of what is rare, all steps of the run."""
+    if any(seen(step) for step in e.session.plain):
+        return e.session.plain
+    return e.session.watch.history[e.session.warm :]
+
+
+def _growing(e: Evidence) -> float:
+    """By which factor the last third of the timed steps was slower than the first, at least 1."""
+    steps = [s.seconds for s in e.steps]
+    third = len(steps) // 3
+    if third < 3:
+        return 1.0
+    return max(1.0, statistics.median(steps[-third:]) / statistics.median(steps[:third]))
+
+
+def evaluation_gradients(e: Evidence) -> Finding | None:
+    usual = e.usual.get('forward', 0)
+
+    def unused(step: Any) -> int:
+        """Forward passes with gradients of which no backward pass comes."""
+        return step.counts['evaluation with gradients'] + max(0, step.counts['forward'] - usual)
+
+    steps = _all_steps(e, unused)
+    graphs = sum(map(unused, steps))
+    seconds = 0.0
+    for step in steps:
+        if step.counts['evaluation with gradients']:
+            seconds += step.parts.get('evaluation', 0.0)
+        if step.counts['forward'] > usual:
+            seconds += step.parts['forward'] * (step.counts['forward'] - usual) / step.counts['forward']
+    total = sum(step.seconds for step in steps)
+    if not graphs or seconds < 0.02 * total:
+        return None
+    # Half of a forward pass is what the records for a backward pass that never comes may cost.
+    return Finding(
+        'evaluation-gradients',
+        'The evaluation builds graphs that no backward pass uses',
+        f'{graphs:,} forward passes in {len(steps)} steps ran with gradients and without a backward pass; '
+        f'they took '
+        f'{percent(seconds / total)} of the time. Use torch.no_grad() or torch.inference_mode() around them.',
+        _line_of(e, '.eval()'),
+        without(total, 0.5 * seconds),
+    )
+
+
+def checkpoints(e: Evidence) -> Finding | None:
+    steps = _all_steps(e, lambda step: step.counts['checkpoints'])
+    seconds = sum(step.parts.get('checkpoint', 0.0) for step in steps)
+    number = sum(step.counts['checkpoints'] for step in steps)
+    total = sum(step.seconds for step in steps)
+    if seconds < SHARE * total:
+        return None
+    return Finding(
+        'checkpoints',
+        'Checkpoints are written often',
+        f'{number} calls of torch.save in {len(steps)} steps took {percent(seconds / total)} of the time.',
+        _line_of(e, 'torch.save') or _line_of(e, '.save('),
+        without(total, seconds),
+    )
+
+
+def small_batch(e: Evidence) -> Finding | None:
+    batch = e.session.loader.get('batch_size') or e.session.batch_size
+    if e.session.doubled is None or not batch:
+        return None
+    twice, once, ratio = e.session.doubled
+    if not 0.9 < ratio < 1.3:  # below, other programs disturbed the measurement
+        return None
+    model = e.part('forward') + e.part('backward')
+    step2 = e.step + model * (ratio - 1)
+    return Finding(
+        'small-batch',
+        'The batch is so small that twice the batch takes hardly longer',
+        f'A forward and a backward pass of {batch} examples take {ms(once)}, of {2 * batch} examples '
+        f'{ms(twice)}.',
+        _line_of(e, 'batch_size') or _line_of(e, 'batch'),
+        max(1.0, 2 * e.step / step2),
+    )
+
+
+def recompilation(e: Evidence) -> Finding | None:
+    compiled = e.session.compiled
+    if compiled.get('graphs', 0) < 2 and compiled.get('seconds', 0) < SHARE * e.total:
+        return None
+    if not compiled.get('graphs'):
+        return None
+    return Finding(
+        'recompilation',
+        'torch.compile compiles again and again',
+        f'{compiled["graphs"]} graphs were compiled after the first {e.session.warm} steps, in '
+        f'{ms(compiled["seconds"])}: '
+        'shapes, numbers or settings change between steps.',
+        _line_of(e, 'compile('),
+        without(e.total, min(compiled['seconds'], e.total)),
+    )
+
+
+def graph_breaks(e: Evidence) -> Finding | None:
+    compiled = e.session.compiled
+    if not compiled.get('all_breaks'):
+        return None
+    reason = compiled['reasons'][0].splitlines()[0] if compiled['reasons'] else ''
+    operators = e.session.operators
+    inside = sum(s for name, (_, s) in operators.by_name.items() if 'Compiled' in name) if operators else 0.0
+    outside = max(0.0, e.part('forward') - inside)
+    return Finding(
+        'graph-breaks',
+        'The compiled code is in pieces',
+        f'{compiled["all_breaks"]} breaks of the graph, {compiled["all_graphs"]} graphs. The first '
+        f'reason: {reason}',
+        _line_of(e, 'compile('),
+        without(e.step, min(outside, 0.3 * e.step)),
+    )
+
+
+def gaps(e: Evidence) -> Finding | None:
+    """Python code of the script in which no operator runs, outside of the preparation of data."""
+    samples = e.session.samples
+    if samples is None or samples.number < 20:
+        return None
+    found = _python_in_loop(e, before_model=False)
+    if not found:
+        return None
+    for line in list(found):
+        operators = sum(c.seconds for _, c in e.by_line.get(line, ()) if c.part == 'rest')
+        found[line] -= operators / e.looked * samples.total  # operators are no gap
+        elsewhere = sum(
+            n
+            for (part, places, _), n in samples.found.items()
+            if part != 'rest' and places and places[0][:2] == line
+        )
+        if (
+            found[line] < elsewhere or found[line] <= 0
+        ):  # the call of the model, of the backward pass, of the optimizer
+            del found[line]
+    if not found:
+        return None
+    share = min(sum(found.values()) / samples.total, e.part('rest') / e.mean)
+    if share < SHARE:
+        return None
+    line = found.most_common(1)[0][0]
+    return Finding(
+        'gaps',
+        'The operators wait for other code of the script',
+        f'{percent(share)} of a step passes in Python code that runs no operator, most of it in '
+        f'{looks.named(line)}: '
+        f'{looks.text_of(line)}',
+        looks.named(line),
+        without(1, share),
+    )
+
+
+def straggler(e: Evidence) -> Finding | None:
+    """A rank whose own work takes longer than that of the others, which wait for it in the backward pass."""
+    ranks = e.session.ranks
+    if len(ranks) < 2:
+        return None
+    own = [sum(r.get(part, 0.0) for part in ('loader', 'forward', 'rest')) for r in ranks]
+    slowest = max(range(len(own)), key=own.__getitem__)
+    gap = own[slowest] - statistics.median(own[:slowest] + own[slowest + 1 :])
+    if gap < SHARE * e.mean:
+        return None
+    return Finding(
+        'straggler',
+        f'The ranks wait for rank {slowest}',
+        f'Before its backward pass rank {slowest} works {ms(own[slowest])} in each step, the others '
+        f'{ms(own[slowest] - gap)}.',
+        None,
+        without(e.mean, gap),
+    )
+
+
+ALL = (
+    straggler,
+    anomaly,
+    profiler,
+    deterministic,
+    float64,
+    threads,
+    loader,
+    python_loop,
+    optimizer_loop,
+    small_operators,
+    copies,
+    kept_graph,
+    evaluation_gradients,
+    checkpoints,
+    small_batch,
+    recompilation,
+    graph_breaks,
+    gaps,
+    synchronization,
+)
+
+
+def findings(session: Session) -> list[Finding]:
+    """All findings, the one that can gain most first."""
+    if not session.plain:
+        return []
+    evidence = Evidence(session)
+    found = []
+    for one in ALL:
+        try:
+            finding = one(evidence)
+        except Exception as error:  # one that fails must not take the others with it
+            session.notes.append(f'The search for "{one.__name__}" failed: {type(error).__name__}: {error}')
+            continue
+        if finding is not None:
+            found.append(finding)
+    loops = [f.at_most for f in found if f.id in ('python-loop', 'optimizer-loop')]
+    if any(gain > 1.1 for gain in loops):  # the operators are small because of the loop, which is named
+        found = [f for f in found if f.id != 'small-operators']
+    named = {f.line for f in found if f.id not in ('gaps', 'synchronization')}
+    found = [f for f in found if f.id != 'gaps' or f.line not in named]
+    gained = {r.finding: r.ratio for r in session.results if r.finding and r.verdict == 'faster'}
+    return sorted(found, key=lambda f: (-round(f.at_most, 2), -gained.get(f.id, 0.0)))

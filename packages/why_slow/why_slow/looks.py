@@ -1,0 +1,514 @@
+"""Expensive looks at single steps, which are not timed: operators, the lines that call them, where Python
+spends its time.
+
+Each look is started and stopped between two steps. A look that could disturb the script is left out: the
+profiler where the script profiles itself, and function modes where it compiles, for they would make it
+compile again.
+"""
+
+import ast
+import contextlib
+import functools
+import linecache
+import os
+import signal
+import sys
+import sysconfig
+import threading
+import weakref
+from collections import Counter
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from why_slow.script import OWN
+
+LIBRARIES = tuple(
+    {
+        os.path.realpath(sysconfig.get_paths()[k]) + os.sep
+        for k in ('stdlib', 'platstdlib', 'purelib', 'platlib')
+    }
+)
+SAMPLED_EVERY = 0.002
+_own_file: dict[str, bool] = {}
+
+
+def own_files() -> dict[str, bool]:
+    """The files that were asked for, and whether they are the reader's."""
+    return _own_file
+
+
+def is_scripts(filename: str) -> bool:
+    """Whether a file is the reader's: not of a library, not of the tool."""
+    known = _own_file.get(filename)
+    if known is None:
+        path = os.path.realpath(filename)
+        known = (
+            not (filename.startswith('<') and not filename.startswith('<ipython'))
+            and not path.startswith(LIBRARIES)
+            and not path.startswith(OWN)
+        )
+        _own_file[filename] = known
+    return known
+
+
+def scripts_frames(frame: Any) -> list[tuple[str, int, str]]:
+    """The script's places on the stack, the innermost first: file, line, function."""
+    places = []
+    while frame is not None:
+        code = frame.f_code
+        if is_scripts(code.co_filename):
+            places.append((code.co_filename, frame.f_lineno or 0, code.co_name))
+        frame = frame.f_back
+    return places
+
+
+def scripts_line(frame: Any) -> tuple[str, int] | None:
+    """The innermost line of the script on the stack."""
+    while frame is not None:
+        if is_scripts(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno or 0
+        frame = frame.f_back
+    return None
+
+
+def named(place: tuple | None) -> str | None:
+    """``train.py:41``."""
+    return f'{os.path.basename(place[0])}:{place[1]}' if place else None
+
+
+def text_of(place: tuple | None) -> str:
+    """What stands on the line."""
+    return linecache.getline(place[0], place[1]).strip() if place else ''
+
+
+@functools.lru_cache(maxsize=32)
+def loops_of(filename: str) -> list[tuple[int, int, int]]:
+    """First and last line of each loop and comprehension of a file, and 1 if it trains: calls backward or
+    an optimizer."""
+    try:
+        tree = ast.parse(''.join(linecache.getlines(filename)))
+    except SyntaxError:
+        return []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(
+            node, ast.For | ast.While | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp
+        ):
+            calls = {
+                n.func.attr
+                for n in ast.walk(node)
+                if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+            }
+            found.append(
+                (
+                    node.lineno,
+                    node.end_lineno or node.lineno,
+                    int(bool(calls & {'backward', 'step', 'zero_grad'})),
+                )
+            )
+    return found
+
+
+def loops_around(places: tuple) -> list[tuple[str, int, int, int]]:
+    """The loops that the script's places lie in, innermost first, up to the one that trains: file, first,
+    last, place's line."""
+    for file, line, _ in places:
+        around = sorted(
+            (last - first, first, last, trains)
+            for first, last, trains in loops_of(file)
+            if first <= line <= last
+        )
+        if around:
+            found = []
+            for _, first, last, trains in around:
+                if trains:
+                    break
+                found.append((file, first, last, line))
+            return found
+    return []
+
+
+# Operators ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Operators:
+    """What PyTorch's profiler saw of one step. Seconds; ``own`` excludes the operators that an operator
+    calls."""
+
+    count: int = 0
+    seconds: float = 0.0
+    by_name: dict[str, tuple[int, float]] = field(default_factory=dict)
+    flops: float = 0.0
+    wide: float = 0.0  # seconds in operators on float64
+
+
+class OperatorLook:
+    """The profiler around one step."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.result = Operators()
+
+    def start(self) -> None:
+        profiler = self.torch.profiler
+        self.profile = profiler.profile(
+            activities=[profiler.ProfilerActivity.CPU], record_shapes=True, with_flops=True
+        )
+        with _quiet():
+            self.profile.__enter__()
+
+    def stop(self) -> None:
+        """End it; again is harmless."""
+        if self.profile is None:
+            return
+        with _quiet():
+            self.profile.__exit__(None, None, None)
+        result = self.result
+        events = self.profile.events()
+        loading = [e.time_range for e in events if e.name.startswith('enumerate(DataLoader)')]
+        for event in events:
+            if '::' not in event.name or event.is_async:
+                continue
+            start = event.time_range.start
+            if any(
+                r.start <= start <= r.end for r in loading
+            ):  # the loader's own operators are not the step's
+                continue
+            own = event.self_cpu_time_total * 1e-6
+            count, seconds = result.by_name.get(event.name, (0, 0.0))
+            result.by_name[event.name] = (count + 1, seconds + own)
+            result.count += 1
+            result.seconds += own
+            flops = event.flops or 0
+            if event.name in ('aten::conv1d', 'aten::conv2d', 'aten::conv3d'):
+                flops *= 3  # the profiler counts the forward pass alone
+            if 'mm' in event.name or 'conv' in event.name:
+                result.flops += flops
+        self.profile = None
+
+
+@contextlib.contextmanager
+def _quiet():
+    """The profiler writes notes to stderr by C++."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
+
+
+# Lines -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Calls:
+    """Calls of one function of PyTorch from one line of the script in one step."""
+
+    count: int = 0
+    seconds: float = 0.0
+    bytes: int = 0
+    wide: int = 0  # calls with a float64 tensor
+    arguments: Counter = field(
+        default_factory=Counter
+    )  # how often each parameter, or each tensor of rows, was one
+    direct: bool = False  # called by the script itself, not by a library that it calls
+    graph: bool = False  # whether gradients were enabled
+    parameters: int = 0  # calls on a parameter or a gradient
+    part: str = 'rest'
+    outer: tuple = ()  # the script's places, the innermost first
+
+
+SYNCHRONIZING = {
+    'asnumpy',
+    'asscalar',
+    'wait_to_read',
+    'item',
+    'tolist',
+    'numpy',
+    '__bool__',
+    '__float__',
+    '__int__',
+    '__index__',
+    'cpu',
+    'nonzero',
+    '__array__',
+}
+ROWS = {'__getitem__', 'select', 'narrow', 'index_select', '__setitem__'}
+COPYING = {
+    'to',
+    'contiguous',
+    'clone',
+    'double',
+    'float',
+    'half',
+    'bfloat16',
+    'cpu',
+    'numpy',
+    'type',
+    'type_as',
+    'copy_',
+    'cuda',
+}
+
+
+class LineLook:
+    """Which line of the script calls which function of PyTorch, how often, for how long; what the graph
+    saves."""
+
+    def __init__(self, torch: Any, watch: Any) -> None:
+        self.calls: dict[tuple, Calls] = {}
+        self.saved: dict[int, int] = {}
+        self.seconds_in_rest = 0.0
+        self.torch = torch
+        self.watch = watch
+        self.parameters: set[int] = set()
+        self.kept: list[Any] = []
+
+    @staticmethod
+    def possible(torch: Any) -> bool:
+        """Not where the script uses a function mode of its own."""
+        return torch._C._len_torch_function_stack() == 0
+
+    def record(self, name: str, args: tuple, result: Any, seconds: float, frame: Any) -> None:
+        """Note one call of a function of PyTorch; ``frame`` is its caller's."""
+        watch, Tensor, parameters = self.watch, self.torch.Tensor, self.parameters
+        if watch.part == 'loader' or not watch.mine():
+            return
+        places = scripts_frames(frame)
+        if not places:
+            return
+        key = (places[0][:2], name, watch.part)
+        one = self.calls.get(key)
+        if one is None:
+            direct = is_scripts(frame.f_code.co_filename)
+            one = self.calls[key] = Calls(part=watch.part, outer=tuple(places), direct=direct)
+        one.count += 1
+        one.seconds += seconds
+        one.graph = one.graph or self.torch.is_grad_enabled()
+        if watch.part == 'rest':
+            self.seconds_in_rest += seconds
+        if name in ROWS and args and isinstance(args[0], Tensor) and id(args[0]) not in parameters:
+            self.kept.append(args[0])  # so that its id means this tensor for the whole step
+            one.arguments[id(args[0])] += 1
+        touched = False
+        for a in args:
+            if isinstance(a, Tensor):
+                one.wide += a.dtype == self.torch.float64
+                if id(a) in parameters:
+                    one.arguments[id(a)] += 1
+                    touched = True
+        one.parameters += touched
+        if isinstance(result, Tensor) and name in COPYING:
+            if not (args and isinstance(args[0], Tensor) and args[0].data_ptr() == result.data_ptr()):
+                one.bytes += result.numel() * result.element_size()
+
+    def _prepare(self) -> None:
+        optimizers = self.watch.optimizers.values()
+        self.parameters = {
+            id(p) for o in optimizers for g in getattr(o, 'param_groups', ()) for p in g['params']
+        }
+
+    def start(self) -> None:
+        """Begin to look, between two steps."""
+        torch, look = self.torch, self
+        self._prepare()
+
+        class Mode(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                began = perf_counter()
+                result = function(*args, **(kwargs or {}))
+                seconds = perf_counter() - began
+                name = getattr(function, '__name__', str(function))
+                if name == '__get__':
+                    name = getattr(getattr(function, '__self__', None), '__name__', name)
+                    if name != 'grad':
+                        return result
+                look.record(name, args, result, seconds, sys._getframe(1))
+                return result
+
+        def pack(tensor):
+            if id(tensor) not in look.parameters:
+                storage = tensor.untyped_storage()
+                look.saved[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        self.mode = Mode()
+        self.mode.__enter__()
+        self.saved_hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
+        try:
+            self.saved_hooks.__enter__()
+        except RuntimeError:  # the script does not allow hooks here
+            self.saved_hooks = None
+
+    def stop(self) -> None:
+        """End it, between two steps."""
+        if self.saved_hooks is not None:
+            self.saved_hooks.__exit__(None, None, None)
+        self.kept = []
+        self.mode.__exit__(None, None, None)
+
+
+class MethodLook(LineLook):
+    """The same for a few methods of tensors only, those that read or copy: a function mode would make
+    compiled code compile anew."""
+
+    def start(self) -> None:
+        """Replace the methods, between two steps."""
+        look, Tensor = self, self.torch.Tensor
+        compiling = self.torch.compiler.is_compiling
+        self._prepare()
+        self.replaced: dict[str, Any] = {}
+
+        def recorded(name, method):
+            def call(*args, **kwargs):
+                if compiling():
+                    return method(*args, **kwargs)
+                began = perf_counter()
+                result = method(*args, **kwargs)
+                look.record(name, args, result, perf_counter() - began, sys._getframe(1))
+                return result
+
+            return call
+
+        for name in sorted((SYNCHRONIZING | COPYING | ROWS) - {'copy_'}):
+            method = getattr(Tensor, name, None)
+            if method is not None:
+                self.replaced[name] = vars(Tensor).get(name)
+                setattr(Tensor, name, recorded(name, method))
+
+    def stop(self) -> None:
+        """Put the methods back."""
+        Tensor = self.torch.Tensor
+        for name, method in self.replaced.items():
+            if method is None:
+                delattr(Tensor, name)
+            else:
+                setattr(Tensor, name, method)
+        self.kept = []
+
+
+# Samples -----------------------------------------------------------------------------------------
+
+
+class Samples:
+    """Where the script is: some five hundred times a second a timer's signal asks for the part and the
+    script's lines.
+
+    The handler runs in the main thread between two instructions of Python, so each sample weighs as many
+    seconds as have passed since the one before: a long operator is one sample, and a heavy one.
+    """
+
+    def __init__(self, watch: Any) -> None:
+        self.watch = watch
+        self.found: Counter = Counter()
+        self.total = 0.0
+        self.number = 0
+        self.before: Any = None
+
+    def possible(self) -> bool:
+        """Not where the script uses the timer itself, nor where it takes its steps in another thread."""
+        return (
+            hasattr(signal, 'setitimer')
+            and threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN)
+        )
+
+    def start(self) -> None:
+        self.before = signal.signal(signal.SIGALRM, self._sample)
+        self.last = perf_counter()
+        signal.setitimer(signal.ITIMER_REAL, SAMPLED_EVERY, SAMPLED_EVERY)
+
+    def _sample(self, number: int, frame: Any) -> None:
+        now = perf_counter()
+        seconds, self.last = now - self.last, now
+        if not self.watch.active or frame is None:  # between two steps
+            return
+        inner = (frame.f_code.co_filename, frame.f_code.co_name)
+        self.found[self.watch.part, tuple(scripts_frames(frame)), inner] += seconds
+        self.total += seconds
+        self.number += 1
+
+    def stop(self) -> None:
+        if self.before is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self.before)
+            self.before = None
+
+
+# Graphs that are kept ----------------------------------------------------------------------------
+
+
+class KeptGraphs:
+    """Whether the graphs of losses outlive their steps: a mark hangs on each graph and lives as long as
+    it."""
+
+    class Mark:
+        __slots__ = ('__weakref__',)
+
+    def __init__(self, watch: Any) -> None:
+        self.watch = watch
+        self.marks: list[tuple[int, weakref.ref]] = []
+        self.line: tuple | None = None
+
+    def start(self) -> None:
+        self.watch.on_backward = self._mark
+
+    def _mark(self, tensor: Any) -> None:
+        node = getattr(tensor, 'grad_fn', None)
+        if node is None:
+            return
+        if self.line is None:
+            self.line = scripts_line(sys._getframe(2))
+        mark = self.Mark()
+        node.metadata['why_slow'] = mark
+        self.marks.append((self.watch.steps, weakref.ref(mark)))
+
+    def stop(self) -> None:
+        self.watch.on_backward = None
+
+    def alive(self, before: int) -> tuple[int, int]:
+        """Of the graphs marked earlier than step ``before``, how many live, and how many there were."""
+        old = [mark() is not None for step, mark in self.marks if step < before]
+        return sum(old), len(old)
+
+    def keeper(self) -> tuple | None:
+        """The line of the script that keeps the loss, as far as its text tells."""
+        if self.line is None:
+            return None
+        call = text_of(self.line)
+        name = (
+            call.split('.backward')[0].split('(')[-1].split('=')[-1].strip()
+            if '.backward' in call
+            else 'loss'
+        )
+        name = name.split('.')[0].split('[')[0].rstrip(')') or 'loss'
+        lines = linecache.getlines(self.line[0])
+        try:
+            tree = ast.parse(''.join(lines))
+        except SyntaxError:
+            return self.line
+        freed = ('item', 'detach', 'tolist')
+        for node in ast.walk(tree):
+            keeps = isinstance(node, ast.AugAssign) or (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in ('append', 'add', 'insert', 'update', 'appendleft')
+            )
+            plain = keeps and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
+            numbers = plain and any(
+                isinstance(n, ast.Attribute)
+                and n.attr in freed
+                or isinstance(n, ast.Name)
+                and n.id == 'float'
+                for n in ast.walk(node)
+            )
+            if plain and not numbers:
+                return self.line[0], node.lineno
+        return self.line

@@ -1,0 +1,487 @@
+"""What is done in which step of the script: warm-up, timed steps, looks that are not timed, what-ifs.
+
+:func:`plan` is a generator. Each ``yield`` lets the script take one step and receives what it took. The
+script goes on between two yields only; when the generator returns, the script is ended.
+"""
+
+import os
+import resource
+import statistics
+import sys
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from time import perf_counter, thread_time
+from typing import Any
+
+from why_slow import looks, whatifs
+from why_slow.mxnet_hooks import ReadLook
+from why_slow.torch_hooks import Patches, mark_modules, modules_of
+from why_slow.trial import Copy
+from why_slow.watch import Step, Watch, is_ordinary, usual_counts
+
+WARM = 5  # steps that are not timed at the beginning
+LOOK_AFTER = 10  # timed steps before the first look
+SAMPLED = 1.5  # seconds of steps that are sampled
+PLAIN = 0.2  # share of the time for timed steps without anything
+PLAIN_STEPS = 30  # and at least so many of them
+LOOKS = 0.5  # no look begins after this share of the time
+
+
+@dataclass
+class Session:
+    """Everything that is known about the run of a script."""
+
+    watch: Watch
+    seconds: float
+    what_ifs: bool
+    torch: Any = None
+    mxnet: Any = None
+    patches: Patches = field(default_factory=Patches)
+    cores: int = 1  # that this process can keep busy
+    roots: list[Any] = field(default_factory=list)
+    classes: list[str] = field(default_factory=list)
+    warm: int = 0
+    plain: list[Step] = field(default_factory=list)
+    usual: dict[str, int] = field(default_factory=dict)
+    operators: looks.Operators | None = None
+    lines: looks.LineLook | None = None
+    samples: looks.Samples | None = None
+    graphs: looks.KeptGraphs | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    loader: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, float] = field(default_factory=dict)
+    copy: Copy | None = None
+    batch_size: int | None = None
+    compiles: bool = False
+    compiled: dict[str, Any] = field(default_factory=dict)
+    doubled: tuple[float, float, float] | None = None
+    narrowed: tuple[float, float, float] | None = None
+    results: list[whatifs.Result] = field(default_factory=list)
+    switched: Any = None
+    changed: bool = False
+    cost: float = 0.0
+    ranks: list[dict] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    progress: Any = None
+
+    def say(self, text: str) -> None:
+        """A line of progress on stderr."""
+        if self.progress is not None:
+            self.progress(text)
+
+    def ordinary(self) -> list[Step]:
+        """The timed steps that contain what each step contains."""
+        usual = usual_counts(self.plain)
+        found = [step for step in self.plain if is_ordinary(step, usual)]
+        return found or self.plain
+
+    def restore(self) -> None:
+        """Switch back what is switched, and take all marks away."""
+        if self.switched is not None and self.changed:
+            try:
+                self.switched.restore()
+            except Exception as error:  # the report must come all the same
+                self.notes.append(f'{self.switched.title} could not be switched back: {error}')
+            self.changed = False
+        for look in (self.samples, self.graphs):
+            if look is not None:
+                look.stop()
+        self.watch.active = False
+        self.patches.restore()
+
+
+def plan(session: Session) -> Generator[None, Step, None]:
+    """The whole run, from the first step on."""
+    watch = session.watch
+    step = yield  # the first step: imports, allocation, compilation
+    session.say('the first step is over')
+    began = perf_counter()
+    until = began + session.seconds
+    session.warm = 1
+    _find_modules(session, step)
+    while session.warm < WARM and _ranks(session) == 1 and perf_counter() - began < 0.1 * session.seconds:
+        step = yield
+        session.warm += 1
+        _find_modules(session, step)
+    _settings(session)
+    if _ranks(session) > 1:
+        yield from _on_ranks(session)
+        return
+    before = _compilation(session)
+    memory = _resident()
+
+    yield from _timed(session, LOOK_AFTER, began + 0.4 * session.seconds)
+    if perf_counter() - began < LOOKS * session.seconds:
+        session.say('looking at single steps')
+        yield from _look(session)
+    session.say('timing steps')
+    enough = began + PLAIN * session.seconds
+    while perf_counter() < enough or (
+        len(session.plain) < PLAIN_STEPS and perf_counter() < began + 0.3 * session.seconds
+    ):
+        yield from _timed(session, 1, until)
+        if len(session.plain) >= 1000:
+            break
+    session.usual = usual_counts(session.plain)
+    session.memory['growth_per_step'] = max(0.0, (_resident() - memory) / max(1, watch.steps - session.warm))
+    session.compiled = _difference(before, _compilation(session), session)
+    session.cost = _own_cost(session)
+    if session.torch is None:
+        return
+    _try_on_copy(session)
+    if session.what_ifs and not session.ranks:
+        yield from _what_ifs(session, until)
+
+
+def _timed(session: Session, steps: int, until: float) -> Generator[None, Step, None]:
+    """So many timed steps; at least two if the time is over."""
+    for _ in range(steps):
+        if perf_counter() > until and len(session.plain) >= 2:
+            return
+        session.plain.append((yield))
+
+
+# Several ranks -----------------------------------------------------------------------------------
+
+
+def _ranks(session: Session) -> int:
+    """How many ranks take their steps together."""
+    distributed = sys.modules.get('torch.distributed')
+    if (
+        session.torch is None
+        or distributed is None
+        or not distributed.is_available()
+        or not distributed.is_initialized()
+    ):
+        return 1
+    return distributed.get_world_size()
+
+
+def _on_ranks(session: Session) -> Generator[None, Step, None]:
+    """Timed steps, as many on each rank, for they wait for each other; then each tells what its steps are
+    made of."""
+    distributed = session.torch.distributed
+    while session.warm < WARM:  # by number, as the clocks of the ranks differ
+        yield
+        session.warm += 1
+    began = perf_counter()
+    session.plain.append((yield))
+    number = [max(3, min(300, round(0.5 * session.seconds / (perf_counter() - began))))]
+    distributed.broadcast_object_list(number, src=0)
+    for _ in range(number[0]):
+        session.plain.append((yield))
+    session.usual = usual_counts(session.plain)
+    session.cost = _own_cost(session)
+    steps = session.ordinary()
+    own = {
+        part: statistics.fmean(step.parts.get(part, 0.0) for step in steps)
+        for part in ('loader', 'forward', 'backward', 'optimizer', 'rest')
+    }
+    ranks: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(ranks, own)
+    session.ranks = ranks
+    _sizes(session)
+
+
+# Before the timed steps --------------------------------------------------------------------------
+
+
+def _find_modules(session: Session, step: Step) -> None:
+    """Mark the root modules; one level deeper if none of those marked has been called."""
+    if session.torch is None or step.counts['forward'] or step.counts['evaluation']:
+        return
+    if not session.roots:
+        session.roots = modules_of(session.torch, session.watch)
+        found = session.roots
+    else:
+        found = [child for root in session.roots for child in root.children()]
+        if session.warm > 2:
+            found = [grandchild for child in found for grandchild in child.children()]
+    mark_modules(session.torch, session.watch, session.patches, found)
+    session.classes = sorted({type(root).__name__ for root in session.roots})
+
+
+def _settings(session: Session) -> None:
+    """Settings of the framework that a finding may speak of."""
+    from tested_results.machine import (
+        cores,  # here, for it imports NumPy, which the script may want to set up itself
+    )
+
+    session.cores = cores()
+    settings = session.settings
+    settings['file'] = getattr(sys.modules.get('__main__'), '__file__', None)
+    settings['profile'] = sys.getprofile() is not None
+    settings['trace'] = sys.gettrace() is not None
+    if session.torch is None:
+        parameters = [
+            p for trainer in session.watch.optimizers.values() for p in getattr(trainer, '_params', ())
+        ]
+        settings['float64'] = sum(str(p.dtype) in ('float64', "<class 'numpy.float64'>") for p in parameters)
+        return
+    torch = session.torch
+    settings['anomaly'] = torch.is_anomaly_enabled() or session.watch.anomaly
+    settings['profiler'] = torch.autograd._profiler_enabled() or session.watch.profiles > 0
+    settings['deterministic'] = torch.are_deterministic_algorithms_enabled()
+    settings['threads'] = torch.get_num_threads()
+    settings['foreach'] = [
+        g.get('foreach') for o in session.watch.optimizers.values() for g in o.param_groups
+    ]
+    settings['fused'] = [g.get('fused') for o in session.watch.optimizers.values() for g in o.param_groups]
+    settings['float64'] = sum(
+        p.numel()
+        for o in session.watch.optimizers.values()
+        for g in o.param_groups
+        for p in g['params']
+        if p.dtype == torch.float64
+    )
+    dynamo = sys.modules.get('torch._dynamo.utils')
+    session.compiles = dynamo is not None and bool(dynamo.counters['frames'])
+
+
+def _compilation(session: Session) -> dict[str, float]:
+    """What torch.compile has done so far: graphs, seconds."""
+    dynamo = sys.modules.get('torch._dynamo.utils')
+    if session.torch is None or dynamo is None:
+        return {}
+    counters = dynamo.counters
+    seconds = dynamo.calculate_time_spent()
+    return {
+        'frames': counters['frames']['ok'],
+        'graphs': counters['stats']['unique_graphs'],
+        'breaks': sum(counters['graph_break'].values()),
+        'seconds': seconds.get('total_wall_time', seconds.get('entire_frame_compile', 0.0)),
+    }
+
+
+def _difference(before: dict, after: dict, session: Session) -> dict[str, Any]:
+    found: dict[str, Any] = {key: after[key] - before.get(key, 0) for key in after}
+    if after:
+        counters = sys.modules['torch._dynamo.utils'].counters
+        found['all_graphs'] = after['graphs']
+        found['all_breaks'] = after['breaks']
+        found['reasons'] = [str(reason) for reason in counters['graph_break']]
+    return found
+
+
+def _resident() -> float:
+    """Bytes of memory that the process has now."""
+    try:
+        with open('/proc/self/statm') as file:
+            return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+
+
+# Looks -------------------------------------------------------------------------------------------
+
+
+def _look(session: Session) -> Generator[None, Step, None]:
+    """Steps that are not timed: operators, lines, samples."""
+    watch, torch = session.watch, session.torch
+    watch.keep_input = watch.keep_batch = True
+    if torch is not None:
+        session.graphs = looks.KeptGraphs(watch)
+        session.graphs.start()
+    if torch is not None and not torch.autograd._profiler_enabled() and not watch.profiles:
+        for _ in range(2):  # the profiler's first step prepares it
+            look = watch.operator_look = looks.OperatorLook(torch)
+            look.start()
+            try:
+                yield
+            finally:
+                look.stop()
+                watch.operator_look = None
+            # optimizer.step is a recorded function that is still open: it must end before another profile
+            yield
+            if watch.profiles:  # the script's own profiler has begun
+                break
+        session.operators = look.result if look.result.count else None
+    if torch is None:
+        session.lines = look = ReadLook(session.mxnet, watch)
+        look.start()
+        try:
+            look.step = yield
+        finally:
+            look.stop()
+    else:
+        kind = looks.MethodLook if session.compiles or not looks.LineLook.possible(torch) else looks.LineLook
+        usual = usual_counts(session.plain)
+        for _ in range(3):  # until one of them is an ordinary step
+            look = kind(torch, watch)
+            look.start()
+            try:
+                step = yield
+            finally:
+                look.stop()
+            look.step = step
+            if is_ordinary(step, usual):
+                break
+        session.lines = look
+    samples = looks.Samples(watch)
+    if samples.possible():
+        session.samples = samples
+        samples.start()
+    until = perf_counter() + SAMPLED
+    for number in range(200):
+        yield
+        if perf_counter() > until and number >= 1:
+            break
+    samples.stop()
+    watch.keep_input = watch.keep_batch = False
+    if session.graphs is not None:
+        session.graphs.stop()
+    _sizes(session)
+
+
+def _sizes(session: Session) -> None:
+    """Bytes of parameters, gradients, optimizer state and saved activations; the loader's settings; the
+    batch's size."""
+    watch, memory = session.watch, session.memory
+    memory['peak'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    loader = watch.loader
+    if loader is not None:
+        session.loader['workers'] = getattr(loader, '_num_workers', 0)
+        session.loader['batch_size'] = getattr(getattr(loader, '_index_sampler', None), 'batch_size', None)
+    if session.torch is None:
+        return
+    Tensor = session.torch.Tensor
+    parameters = [p for o in watch.optimizers.values() for g in o.param_groups for p in g['params']]
+    size = lambda tensors: float(sum(t.numel() * t.element_size() for t in tensors))  # noqa: E731
+    memory['parameters'] = size(parameters)
+    memory['gradients'] = size(p.grad for p in parameters if p.grad is not None and not p.grad.is_sparse)
+    memory['optimizer'] = size(
+        v
+        for o in watch.optimizers.values()
+        for s in o.state.values()
+        if isinstance(s, dict)
+        for v in s.values()
+        if isinstance(v, Tensor)
+    )
+    if session.lines is not None:
+        memory['activations'] = float(sum(session.lines.saved.values()))
+    if watch.input is not None:
+        tensors = [
+            x for x in (*watch.input[0], *watch.input[1].values()) if isinstance(x, Tensor) and x.dim()
+        ]
+        session.batch_size = tensors[0].shape[0] if tensors else None
+
+
+def _own_cost(session: Session) -> float:
+    """Seconds that the marks of one step take: so many empty parts, entered and left, in pairs with a loop
+    without.
+
+    By the processor's time, for the script waits as long for a core with the marks as without.
+    """
+    usual = session.usual
+    marks = 2 + sum(
+        usual.get(name, 0)
+        for name in ('batches', 'epochs', 'backwards', 'forward', 'evaluation', 'checkpoints')
+    )
+    watch, number = Watch(), 2000  # another one: the script's own must not count these
+    pairs = []
+    for _ in range(5):
+        began = thread_time()
+        for _ in range(number):
+            if watch.mine():
+                watch.enter('forward')
+                watch.leave()
+                watch.counts['forward'] += 1
+        middle = thread_time()
+        for _ in range(number):
+            pass
+        pairs.append((middle - began) - (thread_time() - middle))
+    return statistics.median(pairs) / number * marks
+
+
+def _try_on_copy(session: Session) -> None:
+    """A larger batch and a narrower type, on a copy of the root module."""
+    watch, torch = session.watch, session.torch
+    if (
+        watch.input is None
+        or 'torch.distributed' in sys.modules
+        and torch.distributed.is_available()
+        and torch.distributed.is_initialized()
+    ):
+        return
+    args, kwargs = watch.input
+    watch.input = None
+    try:
+        trial = Copy(
+            torch, getattr(watch.root, '_orig_mod', watch.root), args, kwargs
+        )  # not what is compiled
+        if 8 * trial.step() > 0.2 * session.seconds:
+            return
+        session.copy = trial
+    except Exception:  # a module that cannot be copied or returns no tensor
+        return
+    seconds = min(1.0, 0.02 * session.seconds)
+    if session.batch_size:
+        try:
+            args2, kwargs2 = trial.doubled(session.batch_size)
+            session.doubled = trial.ratio(lambda: trial.step(args=args2, kwargs=kwargs2), trial.step, seconds)
+        except Exception:
+            session.doubled = None
+    if session.settings.get('float64'):
+        try:
+            module, args1, kwargs1 = trial.cast(torch.float32)
+            session.narrowed = trial.ratio(
+                trial.step, lambda: trial.step(module=module, args=args1, kwargs=kwargs1), seconds
+            )
+        except Exception:
+            session.narrowed = None
+
+
+# What-ifs ----------------------------------------------------------------------------------------
+
+
+def _what_ifs(session: Session, until: float) -> Generator[None, Step, None]:
+    """Test each remedy that applies, each for its share of the time that is left."""
+    end = until
+    if session.copy is not None and not session.compiles:
+        until -= min(25.0, 0.35 * (end - perf_counter()))  # left for torch.compile
+    chosen = [remedy for remedy in whatifs.remedies(session) if remedy.applies()]
+    step = statistics.median(s.seconds for s in session.ordinary())
+    losses: dict[str, str] = {}
+    steps = 2 * (len(chosen) + 2)
+    if whatifs.State.cheap(session) and steps * step < 0.15 * session.seconds and not session.compiles:
+        session.say('comparing losses')
+        losses = yield from whatifs.compare_losses(session, chosen)
+    for number, remedy in enumerate(chosen):
+        left = until - perf_counter()
+        if left < 12 * step:
+            session.notes.append(
+                f'No time was left to test {len(chosen) - number} of the remedies; use a longer --seconds.'
+            )
+            break
+        if not remedy.applies():
+            continue
+        session.say(f'what if: {remedy.title}')
+        result = yield from whatifs.paired(session, remedy, perf_counter() + left / (len(chosen) - number))
+        result.losses = losses.get(remedy.id, 'not compared')
+        session.results.append(result)
+    if session.copy is not None and not session.compiles and signal_free():
+        yield from _compile(session, end, step)
+
+
+def _compile(session: Session, until: float, step: float) -> Generator[None, Step, None]:
+    """``torch.compile`` last, for it takes long: its first call apart, and after how many steps that is
+    paid back."""
+    left = until - perf_counter()
+    if left < max(10, 30 * step):
+        session.notes.append('No time was left to test torch.compile; use a longer --seconds.')
+        return
+    remedy = whatifs.Compiled(session)
+    session.say(f'what if: {remedy.title}')
+    first = remedy.prepare(0.7 * left)
+    if first is None:
+        return
+    result = yield from whatifs.paired(session, remedy, until + 2)
+    gain = result.before - result.after
+    pays = f'; it pays off after {first / gain:,.0f} steps' if result.verdict == 'faster' and gain > 0 else ''
+    result.note = f'its first call took {first:.1f} s{pays}'
+    session.results.append(result)
+
+
+def signal_free() -> bool:
+    """Whether the timer that ends a compilation may be used."""
+    return looks.Samples(None).possible()

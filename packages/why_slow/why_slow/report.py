@@ -1,0 +1,396 @@
+"""What was found, as the dictionary that is written as JSON, and as text."""
+
+import math
+import os
+import statistics
+import sys
+import textwrap
+from typing import Any
+
+from tested_results.numbers import SIZES, show
+from tested_results.numbers import seconds as written
+from why_slow import whatifs
+from why_slow.findings import Evidence, findings
+from why_slow.plan import Session
+
+PARTS = ('loader', 'forward', 'backward', 'optimizer', 'rest')
+WIDTH = 100
+
+
+def result(session: Session, script: str, arguments: list[str], ended: str) -> dict[str, Any]:
+    """Everything that was found; times in seconds, sizes in bytes."""
+    found = findings(session)
+    return {
+        'version': 1,
+        'script': script,
+        'arguments': arguments,
+        'frameworks': {
+            name: getattr(sys.modules[name], '__version__', '')
+            for name in ('torch', 'mxnet')
+            if name in sys.modules
+        },
+        'machine': {'cores': session.cores, 'threads': session.settings.get('threads')},
+        'step': _step(session),
+        'findings': [finding.to_dict() for finding in found],
+        'what_ifs': [
+            _finite(r.to_dict(), found)
+            for r in (*session.results, *_predicted(session), *_removed(session, found))
+        ],
+        'cost': {
+            'seconds_per_step': session.cost,
+            'share': session.cost / _median(session) if session.plain else 0.0,
+        },
+        'ended': ended,
+        'notes': session.notes,
+    }
+
+
+def _median(session: Session) -> float:
+    return statistics.median(step.seconds for step in session.ordinary())
+
+
+def _finite(result: dict, found: list[Any]) -> dict:
+    """JSON has no infinity; and the finding that a what-if answers must be there."""
+    for key in ('low', 'high'):
+        if not math.isfinite(result[key]):
+            result[key] = None
+    if result['finding'] not in {finding.id for finding in found}:
+        result['finding'] = None
+    return result
+
+
+def _step(session: Session) -> dict[str, Any]:
+    if not session.plain:
+        return {
+            'seconds': None,
+            'low': None,
+            'high': None,
+            'steps': 0,
+            'parts': {},
+            'between': {},
+            'operators': {},
+            'flops': None,
+            'memory': session.memory,
+            'examples_per_second': None,
+        }
+    steps = session.ordinary()
+    times = [step.seconds for step in steps]
+    low, high = spread(times)
+    parts = {name: statistics.fmean(step.parts.get(name, 0.0) for step in steps) for name in PARTS}
+    for extra in ('evaluation', 'checkpoint', 'start of an epoch'):
+        seconds = statistics.fmean(step.parts.get(extra, 0.0) for step in steps)
+        if seconds > 0:
+            parts[extra] = seconds
+    operators = session.operators
+    batch = session.batch_size or session.loader.get('batch_size')
+    return {
+        'seconds': statistics.median(times),
+        'low': low,
+        'high': high,
+        'steps': len(steps),
+        'warm_up': session.warm,
+        'parts': parts,
+        'between': _between(session, steps),
+        'operators': {'count': operators.count, 'mean_seconds': operators.seconds / max(1, operators.count)}
+        if operators
+        else {},
+        'flops': operators.flops if operators else None,
+        'memory': session.memory,
+        'batch': batch,
+        'examples_per_second': batch * max(1, session.usual.get('backwards', 1)) / statistics.median(times)
+        if batch
+        else None,
+        'spread': [sorted(times)[int(q * (len(times) - 1))] for q in (0.1, 0.9)],
+    }
+
+
+def spread(times: list[float]) -> tuple[float, float]:
+    """An interval of the median time: between the medians of stretches of the run."""
+    from tested_results.timing import interval
+
+    _, low, high = interval(times)
+    if not math.isfinite(low):
+        return min(times), max(times)
+    return low, high
+
+
+def _between(session: Session, ordinary: list[Any]) -> dict[str, float]:
+    """Seconds per step that come between steps: what steps with an evaluation, a checkpoint, a new epoch
+    take more."""
+    usual = statistics.median(step.seconds for step in ordinary)
+    found: dict[str, float] = {}
+    kept = {id(step) for step in ordinary}
+    for step in session.plain:
+        if id(step) in kept:
+            continue
+        extra = max(0.0, step.seconds - usual)
+        for part in ('checkpoint', 'start of an epoch'):
+            own = min(extra, step.parts.get(part, 0.0))
+            found[part] = found.get(part, 0.0) + own
+            extra -= own
+        evaluated = any(step.counts[name] > session.usual.get(name, 0) for name in ('evaluation', 'forward'))
+        found['evaluation' if evaluated else 'other'] = (
+            found.get('evaluation' if evaluated else 'other', 0.0) + extra
+        )
+    return {part: seconds / len(session.plain) for part, seconds in found.items() if seconds > 0}
+
+
+def _predicted(session: Session) -> list[whatifs.Result]:
+    """What cannot be switched, and was measured on a copy of the model, or computed from the parts of a
+    step."""
+    if not session.plain:
+        return []
+    evidence = Evidence(session)
+    model = evidence.part('forward') + evidence.part('backward')
+    step = evidence.step
+    found = []
+    if session.doubled is not None and session.doubled[2] > 0.9:
+        after = step + model * (session.doubled[2] - 1)
+        ratio = 2 * step / after
+        found.append(
+            whatifs.Result(
+                'double-batch',
+                'twice the batch (time for as many examples)',
+                2 * step,
+                after,
+                ratio,
+                ratio,
+                ratio,
+                whatifs.verdict(ratio, ratio),
+                predicted=True,
+                finding='small-batch',
+            )
+        )
+    if session.narrowed is not None:
+        after = max(step - model * (1 - 1 / session.narrowed[2]), step / 1000)
+        ratio = step / after
+        found.append(
+            whatifs.Result(
+                'float32',
+                'the model in float32',
+                step,
+                after,
+                ratio,
+                ratio,
+                ratio,
+                whatifs.verdict(ratio, ratio),
+                losses='differs',
+                predicted=True,
+                finding='float64',
+            )
+        )
+    waited = evidence.part('loader')
+    if session.loader and session.loader.get('workers') == 0 and waited > 0.02 * step and session.cores > 1:
+        # A worker loads while the model computes; one core less is left for the model, which is not
+        # counted here.
+        after = max(waited / (session.cores - 1), step - waited)
+        ratio = step / after
+        found.append(
+            whatifs.Result(
+                'loader-workers',
+                f'num_workers={session.cores - 1}',
+                step,
+                after,
+                ratio,
+                ratio,
+                ratio,
+                whatifs.verdict(ratio, ratio),
+                predicted=True,
+                finding='loader',
+            )
+        )
+    return found
+
+
+REMOVED = {
+    'synchronization': 'the results not read back',
+    'checkpoints': 'no checkpoints',
+    'gaps': "the script's other code costs nothing",
+    'copies': 'no copies',
+}
+
+
+def _removed(session: Session, found: list[Any]) -> list[whatifs.Result]:
+    """What removing it would gain by Amdahl's law, where nothing can be switched and all of its time would
+    go."""
+    results = []
+    for finding in found:
+        if finding.id in REMOVED and finding.at_most > 1.005:
+            before = _median(session)
+            ratio = finding.at_most
+            results.append(
+                whatifs.Result(
+                    f'without-{finding.id}',
+                    REMOVED[finding.id],
+                    before,
+                    before / ratio,
+                    ratio,
+                    ratio,
+                    ratio,
+                    whatifs.verdict(ratio, ratio),
+                    predicted=True,
+                    finding=finding.id,
+                )
+            )
+    return results
+
+
+# Text --------------------------------------------------------------------------------------------
+
+
+def text(report: dict[str, Any]) -> str:
+    """The report as it is printed."""
+    step = report['step']
+    lines = [f'why_slow: {report["script"]} {" ".join(report["arguments"])}'.rstrip(), '']
+    if not step['steps']:
+        lines += _notes(report)
+        return '\n'.join(lines)
+    lines += _made_of(step, report)
+    lines += ['', 'What it waits for']
+    lines += _findings(report) or ['  Nothing stands out.']
+    lines += ['', 'What if, tested on this script (as it is → changed)']
+    lines += _what_ifs(report) or ['  Nothing was tested.']
+    lines += _notes(report)
+    return '\n'.join(lines)
+
+
+def _made_of(step: dict, report: dict) -> list[str]:
+    lines = [
+        f'A step takes {written(step["seconds"])} ({written(step["low"])} to {written(step["high"])}; '
+        f'{step["steps"]} steps, '
+        f'after {step["warm_up"]} for warming up)'
+    ]
+    whole = sum(step['parts'].values())
+    for part, seconds in step['parts'].items():
+        if seconds > 0:
+            name = {'evaluation': 'without gradients'}.get(part, part)
+            lines.append(
+                f'  {name:20s} {written(seconds):>9s}  {100 * seconds / whole:3.0f}%  '
+                f'{"█" * round(40 * seconds / whole)}'
+            )
+    for part, seconds in step['between'].items():
+        lines.append(f'  between steps: {part}, {written(seconds)} for each step')
+    if facts(step):
+        lines += textwrap.wrap('; '.join(facts(step)), WIDTH, initial_indent='  ', subsequent_indent='  ')
+    cost = report['cost']
+    lines.append(
+        f'  Watching took {written(cost["seconds_per_step"])} of each step ({100 * cost["share"]:.2g}%).'
+    )
+    return lines
+
+
+def facts(step: dict) -> list[str]:
+    """Counts and sizes of a step, in words."""
+    found = []
+    if step['operators']:
+        found.append(
+            f'{step["operators"]["count"]:,} operator calls of {written(step["operators"]["mean_seconds"])}'
+        )
+    if step['flops']:
+        found.append(
+            f'{show(step["flops"] / step["seconds"] / 1e9, "GFLOP/s")} in matrix products and convolutions'
+        )
+    if step['examples_per_second']:
+        found.append(f'{step["examples_per_second"]:,.0f} examples a second')
+    memory = step['memory']
+    sizes = [
+        f'{name} {size(memory[name])}'
+        for name in ('parameters', 'optimizer', 'activations')
+        if memory.get(name)
+    ]
+    if sizes:
+        found.append(', '.join(sizes))
+    if memory.get('peak'):
+        found.append(f'peak {size(memory["peak"])}')
+    return found
+
+
+def size(number: float) -> str:
+    """Bytes as text: ``12.3 MB``."""
+    divisor, unit = next((divisor, unit) for least, divisor, unit in SIZES if number >= least)
+    return show(number / divisor, unit)
+
+
+def bound(at_most: float) -> str:
+    """What a finding can gain, in words."""
+    if at_most < 1.005:
+        return 'costs hardly any time here'
+    return f'at most {factor(at_most)} faster without it'
+
+
+def _findings(report: dict) -> list[str]:
+    lines = []
+    for number, finding in enumerate(report['findings'], 1):
+        where = f' [{finding["line"]}]' if finding['line'] else ''
+        lines.append(f'{number:3d}. {finding["title"]}{where}: {bound(finding["at_most"])}')
+        lines += textwrap.wrap(finding['evidence'], WIDTH, initial_indent='     ', subsequent_indent='     ')
+    return lines
+
+
+def factor(x: float) -> str:
+    return f'{x:.2f}×' if x < 9.995 else f'{x:.0f}×'
+
+
+def said(result: dict) -> str:
+    """``1.65× faster (1.58 to 1.71)``."""
+    ratio, low, high = result['ratio'], result['low'], result['high']
+    if result['predicted']:
+        return (
+            f'{factor(ratio)} faster, predicted' if ratio >= 1 else f'{factor(1 / ratio)} slower, predicted'
+        )
+    if low is None or high is None:
+        return 'undecided: too few steps'
+    if result['verdict'] == 'slower':
+        return f'{factor(1 / ratio)} slower ({1 / high:.2f} to {1 / low:.2f})'
+    if result['verdict'] == 'faster':
+        return f'{factor(ratio)} faster ({low:.2f} to {high:.2f})'
+    return f'{result["verdict"]} ({low:.2f} to {high:.2f})'
+
+
+def _what_ifs(report: dict) -> list[str]:
+    lines = []
+    order = sorted(report['what_ifs'], key=lambda r: -r['ratio'])
+    for result in order:
+        times = f'{written(result["before"])} → {written(result["after"])}'
+        losses = {
+            'differs': '; changes the losses',
+            'rounding': '; losses differ by rounding',
+            'same': '; same losses',
+        }
+        note = f'; {result["note"]}' if result['note'] else ''
+        lines.append(
+            f'  {result["title"]:48s} {times:22s} {said(result)}{losses.get(result["losses"], "")}{note}'
+        )
+    return lines
+
+
+def note_lines(report: dict) -> list[str]:
+    """What else the reader has to know, one sentence or two each."""
+    ended = 'The script was ended when the measuring was over, before its own end.'
+    return [*report['notes'], *([ended] if report['ended'] == 'steps' else [])]
+
+
+def _notes(report: dict) -> list[str]:
+    lines = []
+    for note in note_lines(report):
+        lines += ['', *textwrap.wrap(note, WIDTH)]
+    return lines
+
+
+def write(path: str, content: str) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        OSError: there is no room, or no such folder; nothing is left behind.
+    """
+    beside = f'{path}.{os.getpid()}.part'
+    try:
+        with open(beside, 'w', encoding='utf-8') as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        if os.path.exists(beside):
+            os.unlink(beside)
+        raise

@@ -1,0 +1,226 @@
+"""The marks in PyTorch: the optimizers, the loader, the root modules, the backward pass, checkpoints.
+
+All are attributes of classes or modules, replaced by :func:`attach` and put back by
+:meth:`Patches.restore`. Nothing is stored in the script's own objects, so it can pickle and copy them as
+before. No mark calls anything inside of compiled code.
+"""
+
+import functools
+import gc
+from typing import Any
+
+from why_slow.watch import Watch
+
+MISSING = object()
+
+
+class Patches:
+    """Attributes that were replaced, and what they were."""
+
+    def __init__(self) -> None:
+        self.replaced: list[tuple[Any, str, Any]] = []
+        self.handles: list[Any] = []
+
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute of a class or module and remember what it was."""
+        self.replaced.append((owner, name, vars(owner).get(name, MISSING)))
+        setattr(owner, name, value)
+
+    def restore(self) -> None:
+        """Put everything back, the last first."""
+        while self.handles:
+            self.handles.pop().remove()
+        while self.replaced:
+            owner, name, value = self.replaced.pop()
+            if value is MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+
+def attach(torch: Any, watch: Watch) -> Patches:
+    """Mark the steps of all optimizers, the loader, the backward pass and ``torch.save``."""
+    patches = Patches()
+    watch.torch = torch
+    _optimizers(watch, patches)
+    _loader(torch, watch, patches)
+    _backward(torch, watch, patches)
+    _save(torch, watch, patches)
+    _profiles(torch, watch, patches)
+    return patches
+
+
+def _optimizers(watch: Watch, patches: Patches) -> None:
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    def before(optimizer, args, kwargs):
+        if watch.active and watch.mine():
+            watch.enter('optimizer')
+
+    def after(optimizer, args, kwargs):
+        if watch.steps == 0 or watch.mine():
+            if watch.stack:
+                watch.leave()
+            watch.optimizer_stepped(optimizer)
+
+    patches.handles.append(register_optimizer_step_pre_hook(before))
+    patches.handles.append(register_optimizer_step_post_hook(after))
+
+
+def _loader(torch: Any, watch: Watch, patches: Patches) -> None:
+    from torch.utils.data import DataLoader
+    from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterator
+
+    following, starting = Iterator.__next__, DataLoader.__iter__
+
+    @functools.wraps(following)
+    def __next__(self):
+        if not watch.active or not watch.mine() or watch.part == 'loader':
+            return following(self)
+        if watch.replaying is not None:
+            return watch.replaying
+        watch.enter('loader')
+        try:
+            batch = following(self)
+        finally:
+            watch.leave()
+        watch.counts['batches'] += 1
+        if watch.keep_batch:
+            watch.batch, watch.loader = batch, self
+        return batch
+
+    @functools.wraps(starting)
+    def __iter__(self):
+        if not watch.active or not watch.mine():
+            return starting(self)
+        watch.counts['epochs'] += 1
+        with watch.within('start of an epoch'):
+            return starting(self)
+
+    patches.put(Iterator, '__next__', __next__)
+    patches.put(Iterator, 'next', __next__) if hasattr(Iterator, 'next') else None
+    patches.put(DataLoader, '__iter__', __iter__)
+
+
+def _backward(torch: Any, watch: Watch, patches: Patches) -> None:
+    """Both ways to a backward pass; ``torch.autograd.grad`` is none, for it may be a part of the model."""
+
+    def marked(original):
+        @functools.wraps(original)
+        def backward(tensor, *args, **kwargs):
+            if not watch.active or not watch.mine() or watch.part == 'backward':
+                return original(tensor, *args, **kwargs)
+            if watch.on_backward is not None:
+                watch.on_backward(tensor)
+            if watch.keep_losses and hasattr(tensor, 'detach'):
+                watch.losses.append(tensor.detach().clone())
+            watch.counts['backwards'] += 1
+            watch.anomaly = anomaly = torch.is_anomaly_enabled()
+            if anomaly and watch.no_anomaly:
+                torch.set_anomaly_enabled(False)
+            watch.enter('backward')
+            try:
+                result = original(tensor, *args, **kwargs)
+            finally:
+                watch.leave()
+                if anomaly and watch.no_anomaly:
+                    torch.set_anomaly_enabled(True)
+            watch.backward_done()
+            return result
+
+        return backward
+
+    patches.put(torch.Tensor, 'backward', marked(torch.Tensor.backward))
+    patches.put(torch.autograd, 'backward', marked(torch.autograd.backward))
+
+
+def _save(torch: Any, watch: Watch, patches: Patches) -> None:
+    save = torch.save
+
+    @functools.wraps(save)
+    def marked(*args, **kwargs):
+        if not watch.active or not watch.mine():
+            return save(*args, **kwargs)
+        watch.counts['checkpoints'] += 1
+        with watch.within('checkpoint'):
+            return save(*args, **kwargs)
+
+    patches.put(torch, 'save', marked)
+
+
+def _profiles(torch: Any, watch: Watch, patches: Patches) -> None:
+    """See when the script profiles itself, for two profilers cannot run at a time: ours gives way."""
+    from torch.autograd.profiler import profile
+
+    starting = profile._start_trace
+
+    @functools.wraps(starting)
+    def _start_trace(self, *args, **kwargs):
+        if watch.active and watch.mine():
+            watch.profiles += 1
+            if watch.operator_look is not None:
+                watch.operator_look.stop()
+        return starting(self, *args, **kwargs)
+
+    patches.put(profile, '_start_trace', _start_trace)
+
+
+# The root modules --------------------------------------------------------------------------------
+
+
+def modules_of(torch: Any, watch: Watch) -> list[Any]:
+    """The modules which no other module contains and whose parameters the optimizers change."""
+    trained = {
+        id(p)
+        for optimizer in watch.optimizers.values()
+        for group in optimizer.param_groups
+        for p in group['params']
+    }
+    modules = []
+    for thing in gc.get_objects():
+        if issubclass(type(thing), torch.nn.Module):  # isinstance would ask proxies what they stand for
+            modules.append(thing)
+    inner = {id(child) for module in modules for child in module.modules() if child is not module}
+    roots = [module for module in modules if id(module) not in inner]
+    if trained:
+        roots = [m for m in roots if any(id(p) in trained for p in m.parameters())]
+    return roots
+
+
+def mark_modules(torch: Any, watch: Watch, patches: Patches, modules: list[Any]) -> None:
+    """Mark the calls of these modules, by their classes; calls inside of a marked call are left alone."""
+    for cls in {type(module) for module in modules}:
+        if '__call__' in vars(cls) and hasattr(vars(cls)['__call__'], 'why_slow'):
+            continue
+        patches.put(cls, '__call__', _marked_call(torch, watch, cls.__call__))
+
+
+def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
+    compiling = torch.compiler.is_compiling
+    enabled = torch.is_grad_enabled
+
+    def __call__(self, *args, **kwargs):
+        if (
+            compiling()
+            or not watch.active
+            or watch.part in ('forward', 'evaluation', 'backward')
+            or not watch.mine()
+        ):
+            return original(self, *args, **kwargs)
+        with_gradients = enabled()
+        part = 'forward' if with_gradients and self.training else 'evaluation'
+        watch.counts[part] += 1
+        if with_gradients and not self.training:
+            watch.counts['evaluation with gradients'] += 1
+        if watch.keep_input and part == 'forward':
+            watch.root, watch.input = self, (args, kwargs)
+        watch.enter(part)
+        try:
+            if watch.forward_call is not None and part == 'forward':
+                return watch.forward_call(original, self, args, kwargs)
+            return original(self, *args, **kwargs)
+        finally:
+            watch.leave()
+
+    __call__.why_slow = True
+    return __call__

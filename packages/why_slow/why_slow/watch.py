@@ -1,0 +1,209 @@
+"""The clock of a running script: when its steps end, and in which part of a step the time goes.
+
+Hooks (:mod:`why_slow.torch_hooks`, :mod:`why_slow.mxnet_hooks`) call :meth:`Watch.enter` and
+:meth:`Watch.leave` around the loader, the forward pass and so on, and :meth:`Watch.optimizer_stepped` at
+the end of each optimizer step. Time within a part belongs to the innermost part alone, so the parts of a
+step add up to it.
+"""
+
+import contextlib
+import os
+import statistics
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+LEARNED = 8  # optimizer steps after which it is settled which optimizer ends a round
+FORGOTTEN = 100  # optimizer steps without an end of a round, after which this is learned again
+WITHOUT_OPTIMIZER = 4  # backward passes without an optimizer step, after which a backward pass ends a step
+
+
+class Ended(BaseException):
+    """Raised in the script by its hook when the time is over; not an Exception, so that few scripts catch
+    it."""
+
+
+@dataclass
+class Step:
+    """One step of the script: from the end of one round of its optimizers to the end of the next. Seconds."""
+
+    seconds: float
+    parts: dict[str, float]
+    counts: Counter
+    losses: list[Any] = field(default_factory=list)
+
+
+def usual_counts(steps: list[Step]) -> dict[str, int]:
+    """How often each event comes in most steps."""
+    names = {name for step in steps for name in step.counts}
+    return {name: statistics.mode(step.counts[name] for step in steps) for name in names}
+
+
+def is_ordinary(step: Step, usual: dict[str, int]) -> bool:
+    """Whether a step contains nothing that other steps do not contain: no evaluation, no checkpoint, no
+    new epoch."""
+    return all(
+        count <= usual.get(name, 0) for name, count in step.counts.items() if name != 'synchronizations'
+    )
+
+
+class Watch:
+    """Where the time of the current step has gone so far.
+
+    ``plan`` is a generator that is sent each finished :class:`Step`; when it ends, the script is ended too.
+    Only the thread that takes the steps is watched, and only in the process that was started.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.thread = threading.get_ident()
+        self.active = False  # whether the cheap marks are made
+        self.plan: Generator[None, Step, None] | None = None
+        self.steps = 0
+        self.history: list[Step] = []  # all steps, also those that are not timed
+        self.failure: BaseException | None = None
+        self.swallowed = 0
+        self.given_up: Callable[[], None] | None = None
+        self.over = False
+        self.replaying: Any = None  # a batch that the loader hands out again
+        self.keep_batch = False
+        self.batch: Any = None
+        self.loader: Any = None
+        self.keep_losses = False
+        self.order: list[int] = []
+        self.closer: int | None = None
+        self.since_closed = 0
+        self.optimizers: dict[int, Any] = {}
+        self.backwards_alone = 0
+        self.by_backward = False
+        self.forward_call: Callable | None = None  # replaces the root module's call while a what-if is tried
+        self.keep_input = False
+        self.root: Any = None
+        self.input: tuple[tuple, dict] | None = None
+        self.on_backward: Callable[[Any], None] | None = None
+        self.anomaly = False  # whether the last backward pass ran in anomaly mode
+        self.no_anomaly = False
+        self.profiles = 0  # profiles that the script has started
+        self.operator_look: Any = None
+        self.started = perf_counter()
+        self.first_step: float | None = None
+        self.fresh()
+
+    # Marks ---------------------------------------------------------------------------------------
+
+    def fresh(self) -> None:
+        """Begin a step now."""
+        self.part = 'rest'
+        self.stack: list[str] = []
+        self.parts: dict[str, float] = {}
+        self.counts: Counter = Counter()
+        self.losses: list[Any] = []
+        self.began = self.last = perf_counter()
+
+    def mine(self) -> bool:
+        """Whether the caller runs in the thread and the process that are watched."""
+        return threading.get_ident() == self.thread and os.getpid() == self.pid
+
+    def enter(self, part: str) -> None:
+        """From now on the time belongs to ``part``."""
+        now = perf_counter()
+        self.parts[self.part] = self.parts.get(self.part, 0.0) + now - self.last
+        self.stack.append(self.part)
+        self.part = part
+        self.last = now
+
+    def leave(self) -> None:
+        """The innermost part is over."""
+        if not self.stack:  # a step ended inside the part
+            return
+        now = perf_counter()
+        self.parts[self.part] = self.parts.get(self.part, 0.0) + now - self.last
+        self.part = self.stack.pop()
+        self.last = now
+
+    @contextlib.contextmanager
+    def within(self, part: str):
+        """``part`` as a context."""
+        self.enter(part)
+        try:
+            yield
+        finally:
+            self.leave()
+
+    # The ends of steps ---------------------------------------------------------------------------
+
+    def optimizer_stepped(self, optimizer: Any) -> None:
+        """One optimizer has made its step; where there are several, a round of all is one step."""
+        self.by_backward = False
+        self.backwards_alone = 0
+        key = id(optimizer)
+        self.optimizers[key] = optimizer
+        if self.steps == 0 and not self.order:
+            self.thread = threading.get_ident()
+        self.since_closed += 1
+        if self.since_closed > FORGOTTEN:  # the one that ended the rounds is not used any more
+            self.order = []
+        if len(self.order) < LEARNED or key not in self.order:
+            self.order.append(key)
+            self.closer = self._rarest()
+        if key == self.closer:
+            self.since_closed = 0
+            self.end_step()
+
+    def _rarest(self) -> int:
+        """The optimizer that ends a round: the rarest, and of equally rare ones the last of the first round.
+
+        In the middle of a round others are one step ahead, which is no difference once a round has been seen.
+        """
+        seen = Counter(self.order)
+        least = min(seen.values())
+        allowed = least if least == 1 else least + 1
+        return [key for key in dict.fromkeys(self.order) if seen[key] <= allowed][-1]
+
+    def backward_done(self) -> None:
+        """A backward pass is over. Without any optimizer it ends a step."""
+        if not self.order:
+            self.backwards_alone += 1
+            self.by_backward = self.by_backward or self.backwards_alone >= WITHOUT_OPTIMIZER
+            if self.by_backward:
+                self.end_step()
+
+    def end_step(self) -> None:
+        """Hand the finished step to the plan, outside of all clocks; raise :class:`Ended` when the plan is
+        done."""
+        if self.over:
+            self.end_again()
+            return
+        now = perf_counter()
+        self.parts[self.part] = self.parts.get(self.part, 0.0) + now - self.last
+        step = Step(now - self.began, self.parts, self.counts, self.losses)
+        self.steps += 1
+        self.history.append(step)
+        if self.first_step is None:
+            self.first_step = now
+        if self.plan is not None:
+            self.active = False  # what the plan does itself is not marked
+            try:
+                self.plan.send(step)
+            except StopIteration:
+                self.over = True
+                raise Ended('time is over') from None
+            except Exception as error:  # ours, not the script's: it must not be blamed for it
+                self.failure = error
+                self.over = True
+                raise Ended('the tool failed') from None
+            self.active = True
+        self.fresh()
+
+    def end_again(self) -> None:
+        """The script caught the exception that ends it, and goes on: ask it three times, then leave it
+        alone."""
+        self.swallowed += 1
+        if self.swallowed <= 3:
+            raise Ended('time is over')
+        if self.given_up is not None:
+            given_up, self.given_up = self.given_up, None
+            given_up()

@@ -1,0 +1,595 @@
+"""Remedies that can be switched on and off between two steps of a running script, and the pairs that test
+them.
+
+A remedy is a class with ``applies``, ``apply`` and ``restore``. It is tested in the order A B B A: as it
+is, changed, changed, as it is. A slow change of the machine's speed then weighs on both alike. The first
+step after each switch does not count.
+"""
+
+import contextlib
+import copy
+import gc
+import math
+import os
+import random
+import signal
+import statistics
+import sys
+from collections.abc import Generator
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import Any
+
+from why_slow.watch import Step, is_ordinary, usual_counts
+
+LEAST = 1.02  # a ratio must lie beyond this to be called faster, and below its inverse for slower
+NO_GAIN = 1.05  # an interval within this and its inverse is called no gain
+FEWEST = 4  # quartets A B B A that make an interval
+ENOUGH = 10  # quartets after which a what-if is over in any case
+BLOCK = 0.1  # seconds that a block lasts at least
+ROUNDING = 1e-5  # relative difference of two losses that is called rounding
+SNAPSHOT = 400e6  # bytes of parameters and optimizer state that are copied to compare losses
+
+
+@dataclass
+class Result:
+    """What a remedy did to the time of a step, in seconds; ``ratio`` above 1 is faster."""
+
+    id: str
+    title: str
+    before: float | None
+    after: float | None
+    ratio: float
+    low: float
+    high: float
+    verdict: str
+    losses: str = 'not compared'
+    predicted: bool = False
+    finding: str | None = None
+    note: str = ''
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+
+def verdict(low: float, high: float) -> str:
+    """What an interval of the ratio means."""
+    if low > LEAST:
+        return 'faster'
+    if high < 1 / LEAST:
+        return 'slower'
+    if low > 1 / NO_GAIN and high < NO_GAIN:
+        return 'no gain'
+    return 'undecided'
+
+
+# Remedies ----------------------------------------------------------------------------------------
+
+
+class Remedy:
+    """A setting that can be switched between two steps."""
+
+    id = ''
+    title = ''
+    finding: str | None = None
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.torch = session.torch
+        self.watch = session.watch
+
+    def applies(self) -> bool:
+        """Whether the script has what this switches; what does not apply is left out."""
+        return True
+
+    def apply(self) -> None:
+        """Switch it."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Switch it back to what the script had."""
+        raise NotImplementedError
+
+
+class AnomalyOff(Remedy):
+    """Also where the mode surrounds the backward pass only: the mark of the backward pass switches it
+    then."""
+
+    id, title, finding = 'anomaly-off', 'anomaly mode off', 'anomaly'
+
+    def applies(self):
+        return self.torch.is_anomaly_enabled() or self.watch.anomaly
+
+    def apply(self):
+        self.on, self.nan = self.torch.is_anomaly_enabled(), self.torch.is_anomaly_check_nan_enabled()
+        if self.on:
+            self.torch.set_anomaly_enabled(False)
+        self.watch.no_anomaly = True
+
+    def restore(self):
+        self.watch.no_anomaly = False
+        if self.on:
+            self.torch.set_anomaly_enabled(True, self.nan)
+
+
+class ProfilerOff(Remedy):
+    """Takes away a profile or trace function of Python; the profile misses these steps.
+
+    PyTorch's profiler is left alone, for it cannot be stopped and continued without harm to what it holds.
+    """
+
+    id, title, finding = 'profiler-off', 'the profiler off', 'profiler'
+
+    def applies(self):
+        profile, trace = sys.getprofile(), sys.gettrace()
+        if self.torch.autograd._profiler_enabled() or not (profile or trace):
+            return False
+        return profile is None or callable(profile) or hasattr(profile, 'enable')
+
+    def apply(self):
+        self.functions = sys.getprofile(), sys.gettrace()
+        sys.setprofile(None)
+        sys.settrace(None)
+
+    def restore(self):
+        profile, trace = self.functions
+        sys.settrace(trace)
+        if hasattr(profile, 'enable'):  # cProfile is switched on by its own method
+            profile.enable()
+        else:
+            sys.setprofile(profile)
+
+
+class DeterministicOff(Remedy):
+    id, title, finding = 'deterministic-off', 'deterministic algorithms off', 'deterministic'
+
+    def applies(self):
+        return self.torch.are_deterministic_algorithms_enabled()
+
+    def apply(self):
+        self.warn = self.torch.is_deterministic_algorithms_warn_only_enabled()
+        self.torch.use_deterministic_algorithms(False)
+
+    def restore(self):
+        self.torch.use_deterministic_algorithms(True, warn_only=self.warn)
+
+
+class Threads(Remedy):
+    finding = 'threads'
+
+    def __init__(self, session, threads: int) -> None:
+        super().__init__(session)
+        self.threads = threads
+        self.id = f'threads-{threads}'
+        self.own = self.torch.get_num_threads()
+        self.title = f'{threads} thread{"s" * (threads > 1)} instead of {self.own}'
+
+    def applies(self):
+        return self.threads != self.own
+
+    def apply(self):
+        self.torch.set_num_threads(self.threads)
+
+    def restore(self):
+        self.torch.set_num_threads(self.own)
+
+
+class OptimizerFlag(Remedy):
+    """``fused`` or ``foreach`` in the parameter groups, which optimizers read again at each step."""
+
+    finding = 'optimizer-loop'
+    flag = ''
+
+    def applies(self):
+        optimizers = [o for o in self.watch.optimizers.values() if hasattr(o, 'param_groups')]
+        self.groups = [g for o in optimizers for g in o.param_groups if self.flag in g]
+        if not self.groups or all(g[self.flag] for g in self.groups):
+            return False
+        if self.flag == 'foreach' and any(g.get('fused') for g in self.groups):
+            return False
+        if self.flag == 'fused' and any(g.get('differentiable') or g.get('maximize') for g in self.groups):
+            return False
+        kinds = {type(o).__name__ for o in optimizers}
+        if self.flag == 'fused' and not kinds <= {'Adam', 'AdamW', 'SGD', 'Adagrad'}:
+            return False
+        return all(
+            p.is_floating_point() and not p.is_sparse and (p.grad is None or not p.grad.is_sparse)
+            for g in self.groups
+            for p in g['params']
+        )
+
+    def apply(self):
+        self.kept = [(g.get('fused'), g.get('foreach')) for g in self.groups]
+        for group in self.groups:
+            group['foreach'] = None
+            group[self.flag] = True
+
+    def restore(self):
+        for group, (fused, foreach) in zip(self.groups, self.kept, strict=True):
+            if 'fused' in group:
+                group['fused'] = fused
+            group['foreach'] = foreach
+
+
+class Fused(OptimizerFlag):
+    id, title, flag = 'fused-optimizer', 'the fused optimizer', 'fused'
+
+
+class Foreach(OptimizerFlag):
+    id, title, flag = 'foreach-optimizer', 'the foreach optimizer', 'foreach'
+
+
+class MatmulPrecision(Remedy):
+    id, title = 'matmul-precision', 'float32 matrix products in medium precision'
+
+    def applies(self):
+        if self.torch.get_float32_matmul_precision() != 'highest' or self.session.compiles:
+            return False
+        a = self.torch.ones(256, 256) / 3
+        a[0, 0] = 1.001
+        exact = a @ a
+        self.apply()
+        changed = a @ a
+        self.restore()
+        return not self.torch.equal(exact, changed)  # otherwise this machine has nothing to switch
+
+    def apply(self):
+        self.torch.set_float32_matmul_precision('medium')
+
+    def restore(self):
+        self.torch.set_float32_matmul_precision('highest')
+
+
+class ReplayBatch(Remedy):
+    id, title, finding = 'replay-batch', 'a loader that costs nothing (the same batch again)', 'loader'
+
+    def applies(self):
+        return self.watch.batch is not None
+
+    def apply(self):
+        self.watch.replaying = self.watch.batch
+
+    def restore(self):
+        self.watch.replaying = None
+
+
+class NoGc(Remedy):
+    id, title = 'no-gc', "without Python's garbage collection"
+
+    def applies(self):
+        return gc.isenabled()
+
+    def apply(self):
+        gc.disable()
+
+    def restore(self):
+        gc.enable()
+
+
+class Forward(Remedy):
+    """Something around the call of the root module. It is tried on a copy first, so that it cannot break
+    the script."""
+
+    def applies(self):
+        session = self.session
+        if session.copy is None or session.compiles:
+            return False
+        try:
+            session.copy.step(self.call)
+        except Exception:
+            return False
+        return True
+
+    def call(self, original, module, args, kwargs):
+        raise NotImplementedError
+
+    def apply(self):
+        self.watch.forward_call = self.call
+
+    def restore(self):
+        self.watch.forward_call = None
+
+
+class Autocast(Forward):
+    id, title = 'autocast-bfloat16', 'the forward pass in bfloat16 (autocast)'
+
+    def applies(self):
+        return not self.torch.is_autocast_enabled('cpu') and super().applies()
+
+    def call(self, original, module, args, kwargs):
+        with self.torch.autocast('cpu', self.torch.bfloat16):
+            result = original(module, *args, **kwargs)
+        return self._wide(result)
+
+    def _wide(self, x):
+        """The results in float32, as the script expects them."""
+        if isinstance(x, self.torch.Tensor):
+            return x.float() if x.dtype == self.torch.bfloat16 else x
+        if isinstance(x, tuple) and hasattr(x, '_fields'):
+            return type(x)(*map(self._wide, x))
+        if isinstance(x, list | tuple):
+            return type(x)(map(self._wide, x))
+        if type(x) is dict:
+            return {k: self._wide(v) for k, v in x.items()}
+        return x
+
+
+class ChannelsLast(Forward):
+    """Images in the layout in which the channels come last; the parameters of convolutions are laid out so
+    as well."""
+
+    id, title = 'channels-last', 'images with the channels last'
+
+    def applies(self):
+        if self.session.copy is None:
+            return False
+        convolutions = [
+            m for m in self.session.copy.original.modules() if isinstance(m, self.torch.nn.Conv2d)
+        ]
+        return bool(convolutions) and super().applies()
+
+    def call(self, original, module, args, kwargs):
+        return original(module, *map(self._laid, args), **{k: self._laid(v) for k, v in kwargs.items()})
+
+    def _laid(self, x):
+        if isinstance(x, self.torch.Tensor) and x.dim() == 4:
+            return x.contiguous(memory_format=self.torch.channels_last)
+        return x
+
+
+class Compiled(Forward):
+    """``torch.compile`` of the root module. Its first call is made between two steps, and timed apart."""
+
+    id, title, finding = 'compile', 'torch.compile of the model', 'small-operators'
+
+    def prepare(self, seconds: float) -> float | None:
+        """Seconds of the first call, forward and backward, or None if it fails or takes longer than
+        ``seconds``."""
+        session, torch = self.session, self.torch
+        trial, module = session.copy, session.copy.original
+        gradients = [p.grad for p in module.parameters()]
+        buffers = [b.detach().clone() for b in module.buffers()]
+        before = signal.getsignal(signal.SIGALRM)
+        try:
+            import torch._inductor.config as config
+
+            with config.patch(compile_threads=1), _alarm(seconds):
+                self.compiled = torch.compile(module.forward)
+                began = perf_counter()
+                trial.step(self.call, module=module)
+                return perf_counter() - began
+        except Exception as error:
+            session.notes.append(
+                f'torch.compile was not tested: {type(error).__name__}: {str(error).splitlines()[0][:200]}'
+                if str(error)
+                else f'torch.compile was not tested: {type(error).__name__}'
+            )
+            return None
+        finally:
+            signal.signal(signal.SIGALRM, before)
+            for p, gradient in zip(module.parameters(), gradients, strict=True):
+                p.grad = gradient
+            with torch.no_grad():
+                for buffer, value in zip(module.buffers(), buffers, strict=True):
+                    buffer.copy_(value)
+
+    def call(self, original, module, args, kwargs):
+        if module is not self.session.copy.original:
+            return original(module, *args, **kwargs)
+        return self.compiled(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float):
+    """An exception after so many seconds, in the main thread."""
+
+    def late(number, frame):
+        raise TimeoutError(f'it was not ready after {seconds:.0f} s')
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, max(0.1, seconds))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def remedies(session: Any) -> list[Remedy]:
+    """All that can be tested on this script, the likeliest to matter first."""
+    cores = session.cores
+    own = session.torch.get_num_threads()
+    numbers = [n for n in dict.fromkeys((cores, max(1, cores // 2), 1)) if n != own]
+    found = [AnomalyOff(session), ProfilerOff(session), DeterministicOff(session)]
+    numbers_too_large = [Threads(session, n) for n in numbers if own > cores]
+    found += [*numbers_too_large, ReplayBatch(session), Fused(session), Foreach(session)]
+    found += [Threads(session, n) for n in numbers if own <= cores]
+    found += [Autocast(session), ChannelsLast(session), MatmulPrecision(session), NoGc(session)]
+    return found
+
+
+# Pairs -------------------------------------------------------------------------------------------
+
+
+def ordinary(session: Any, steps: int, seconds: float) -> Generator[None, Step, list[float]]:
+    """Times of ordinary steps: at least so many, lasting at least so long together; the first does not
+    count."""
+    yield
+    times: list[float] = []
+    passed = 0
+    while (len(times) < steps or sum(times) < seconds) and passed < 3 * steps + 20:
+        step = yield
+        passed += 1
+        if is_ordinary(step, session.usual):
+            times.append(step.seconds)
+    return times or [step.seconds]
+
+
+def paired(session: Any, remedy: Remedy, until: float) -> Generator[None, Step, Result]:
+    """Test a remedy by quartets A B B A until it is decided or the time is over."""
+    before, after, ratios = [], [], []
+    session.switched = remedy
+    quartet = perf_counter()
+    while len(ratios) < ENOUGH:
+        a1 = yield from ordinary(session, 1, BLOCK)
+        remedy.apply()
+        session.changed = True
+        b = yield from ordinary(session, 2, 2 * BLOCK)
+        remedy.restore()
+        session.changed = False
+        a2 = yield from ordinary(session, 1, BLOCK)
+        before += a1 + a2
+        after += b
+        as_it_is = (statistics.median(a1) + statistics.median(a2)) / 2
+        ratios.append(as_it_is / statistics.median(b))
+        now = perf_counter()
+        length, quartet = now - quartet, now
+        if len(ratios) >= FEWEST:
+            ratio, low, high = interval(ratios)
+            decided = verdict(low, high)
+            if decided != 'undecided' and (len(ratios) >= 6 or low > 1.2 or high < 0.8):
+                break
+            if now + length > until:
+                break
+        elif now > until + 3 * length:
+            break
+    session.switched = None
+    ratio, low, high = interval(ratios)
+    return Result(
+        remedy.id,
+        remedy.title,
+        statistics.median(before),
+        statistics.median(after),
+        ratio,
+        low,
+        high,
+        verdict(low, high),
+        finding=remedy.finding,
+    )
+
+
+def interval(ratios: list[float]) -> tuple[float, float, float]:
+    """The median of the quartets' ratios and an interval of 95% around it, by Student's t of their
+    logarithms.
+
+    With fewer than three quartets the interval is unbounded.
+    """
+    ratio = statistics.median(ratios)
+    if len(ratios) < 3:
+        return ratio, 0.0, math.inf
+    logs = sorted(math.log(r) for r in ratios)
+    middle = math.log(ratio)
+    deviation = statistics.stdev(logs)
+    half = STUDENT[min(len(logs), max(STUDENT))] * deviation / math.sqrt(len(logs))
+    half *= (
+        1.25 if len(logs) > 3 else 1
+    )  # the median of normal values varies by a quarter more than their mean
+    return ratio, math.exp(middle - half), math.exp(middle + half)
+
+
+# Quantile 97.5% of Student's t by the number of values (one more than the degrees of freedom).
+STUDENT = {3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+
+
+# Losses ------------------------------------------------------------------------------------------
+
+
+class State:
+    """Parameters, buffers, optimizer state and random numbers at a moment, to begin a step from there
+    again."""
+
+    def __init__(self, session: Any) -> None:
+        torch = self.torch = session.torch
+        self.optimizers = list(session.watch.optimizers.values())
+        tensors = {id(p): p for o in self.optimizers for g in o.param_groups for p in g['params']}
+        for root in session.roots:
+            tensors.update({id(b): b for b in root.buffers()})
+            tensors.update({id(p): p for p in root.parameters()})
+        self.tensors = list(tensors.values())
+        self.values = [t.detach().clone() for t in self.tensors]
+        self.gradients = [None if t.grad is None else t.grad.detach().clone() for t in self.tensors]
+        self.states = [copy.deepcopy(o.state_dict()) for o in self.optimizers]
+        self.random = random.getstate()
+        self.numpy = sys.modules['numpy'].random.get_state() if 'numpy' in sys.modules else None
+        self.torchs = torch.get_rng_state()
+
+    @staticmethod
+    def cheap(session: Any) -> bool:
+        """Whether the copies are small enough."""
+        optimizers = session.watch.optimizers.values()
+        size = sum(
+            p.numel() * p.element_size() for o in optimizers for g in o.param_groups for p in g['params']
+        )
+        return size * 4 < SNAPSHOT and os.environ.get('WORLD_SIZE', '1') == '1'
+
+    def restore(self) -> None:
+        with self.torch.no_grad():
+            for tensor, value, gradient in zip(self.tensors, self.values, self.gradients, strict=True):
+                tensor.copy_(value)
+                tensor.grad = None if gradient is None else gradient.clone()
+        for optimizer, state in zip(self.optimizers, self.states, strict=True):
+            optimizer.load_state_dict(copy.deepcopy(state))
+        random.setstate(self.random)
+        if self.numpy is not None:
+            sys.modules['numpy'].random.set_state(self.numpy)
+        self.torch.set_rng_state(self.torchs)
+
+
+def agreement(one: list[Any], other: list[Any]) -> str:
+    """How the losses of two steps compare."""
+    if not one or len(one) != len(other):
+        return 'not compared'
+    one, other = ([float(loss.double().sum()) for loss in losses] for losses in (one, other))
+    if one == other:
+        return 'same'
+    if any(not math.isfinite(x) for x in one + other):
+        return 'differs'
+    gap = max(abs(a - b) / max(abs(a), abs(b), 1e-30) for a, b in zip(one, other, strict=True))
+    return 'rounding' if gap < ROUNDING else 'differs'
+
+
+def compare_losses(session: Any, chosen: list[Remedy]) -> Generator[None, Step, dict[str, str]]:
+    """The loss of one step with each remedy against the loss without, from the same state and with the
+    same batch.
+
+    The step after the one that is changed is compared as well, for a changed optimizer shows only there.
+    If the unchanged script does not repeat its own losses, nothing can be compared.
+    """
+    watch = session.watch
+    try:
+        state = State(session)
+    except Exception:  # what cannot be copied is not compared
+        return {}
+    watch.keep_losses = True
+    watch.replaying = watch.batch
+
+    def two_steps() -> Generator[None, Step, list[Any]]:
+        state.restore()
+        one = yield
+        two = yield
+        return one.losses + two.losses
+
+    found: dict[str, str] = {}
+    try:
+        base = yield from two_steps()
+        again = yield from two_steps()
+        if agreement(base, again) in ('same', 'rounding'):
+            for remedy in chosen:
+                if isinstance(remedy, ReplayBatch):
+                    continue
+                session.switched, session.changed = remedy, True
+                remedy.apply()
+                losses = yield from two_steps()
+                remedy.restore()
+                session.switched, session.changed = None, False
+                found[remedy.id] = agreement(base, losses)
+    finally:
+        watch.keep_losses = False
+        watch.replaying = None
+    with contextlib.suppress(Exception):
+        state.restore()
+    return found
+
+
+def settle(session: Any, steps: list[Step]) -> None:
+    """What an ordinary step is, from what has been seen."""
+    session.usual = usual_counts(steps)

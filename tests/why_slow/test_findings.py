@@ -1,0 +1,219 @@
+"""One planted fault each, and nothing on scripts without one."""
+
+import sys
+
+import pytest
+
+from tests.why_slow.scripts import HEAD, ids, training, watched
+
+torch = pytest.importorskip('torch')
+
+SMALL_LAYERS = (
+    'nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(20)], nn.Linear(64, 10))'
+)
+FAULTS = {
+    'loader': training(
+        before='''
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4096
+    def __getitem__(self, i):
+        time.sleep(0.002)
+        return data[i]
+''',
+        batches='DataLoader(Slow(), 64)',
+    ),
+    'synchronization': training(after='[float(one) for one in net(x)[:, 0]]'),
+    'anomaly': training(before='torch.autograd.set_detect_anomaly(True)'),
+    'deterministic': training(before='torch.use_deterministic_algorithms(True)'),
+    'profiler': training(before='import cProfile\nprofile = cProfile.Profile()\nprofile.enable()'),
+    'float64': training(before='net.double()', loss='loss_function(net(x.double()), y)'),
+    'python-loop': training(
+        before='''
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(2, 64)
+        self.out = nn.Linear(64, 10)
+
+    def forward(self, x):
+        h = torch.zeros(len(x), 64)
+        x = x.view(len(x), 32, 2)
+        for t in range(32):
+            h = self.cell(x[:, t], h)
+        return self.out(h)
+
+
+net = Recurrent()
+optimizer = torch.optim.Adam(net.parameters(), fused=True)
+'''
+    ),
+    'optimizer-loop': training(
+        before=f'''
+net = {SMALL_LAYERS}
+optimizer = torch.optim.SGD(net.parameters(), lr=0.0, fused=True)
+momentum = {{p: torch.zeros_like(p) for p in net.parameters()}}
+
+
+def update():
+    with torch.no_grad():
+        for p in net.parameters():
+            momentum[p].mul_(0.9).add_(p.grad, alpha=0.1)
+            p.sub_(1e-3 * momentum[p] / (1 + momentum[p].abs().sqrt()))
+''',
+        after='update()',
+    ),
+    'copies': training(
+        before='''
+class Copying(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 10)
+
+    def forward(self, x):
+        x = x.repeat(20, 16)
+        for _ in range(6):
+            x = x.t().contiguous().clone().t().contiguous()
+        return self.layer(x[:len(x) // 20, :64])
+
+
+net = Copying()
+optimizer = torch.optim.Adam(net.parameters(), fused=True)
+'''
+    ),
+    'kept-graph': training(before='kept = []', after='kept.append(loss)'),
+    'evaluation-gradients': training(
+        end='''net.eval()
+    for x, y in Batches():
+        net(x)
+    net.train()'''
+    ),
+    'checkpoints': training(after='torch.save(net.state_dict(), "net.pt")'),
+    'gaps': training(after='time.sleep(0.05)'),
+}
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch, tmp_path):
+    """What the scripts switch on in this process is switched off again."""
+    monkeypatch.chdir(tmp_path)
+    yield
+    torch.autograd.set_detect_anomaly(False)
+    torch.use_deterministic_algorithms(False)
+    sys.setprofile(None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('fault', FAULTS)
+def test_planted(tmp_path, fault):
+    run, found = watched(tmp_path, FAULTS[fault])
+    assert run.watch.failure is None
+    assert fault in ids(found)[:3], found['findings']
+    assert not [note for note in found['notes'] if 'failed' in note]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('change', [{}, {'loss': 'loss_function(net(x), y) / 1'}], ids=['plain', 'scaled'])
+def test_nothing_certain_is_found_on_a_clean_script(tmp_path, change):
+    """Findings that rest on a ratio of times may come on a busy machine; these do not."""
+    _, found = watched(tmp_path, training(**change))
+    certain = {
+        'anomaly',
+        'profiler',
+        'deterministic',
+        'float64',
+        'python-loop',
+        'copies',
+        'kept-graph',
+        'evaluation-gradients',
+        'checkpoints',
+        'synchronization',
+        'recompilation',
+        'graph-breaks',
+        'loader',
+    }
+    assert not certain & set(ids(found))
+
+
+@pytest.mark.slow
+def test_the_line_of_a_sleep(tmp_path):
+    text = training(after='time.sleep(0.2)')
+    line = 1 + text.splitlines().index('        time.sleep(0.2)')
+    _, found = watched(tmp_path, text, seconds=4)
+    first = found['findings'][0]
+    assert (first['id'], first['line']) == ('gaps', f'train.py:{line}')
+    assert first['at_most'] > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'backwards, loop',
+    [
+        # accumulation: one step of the optimizer is one step
+        (
+            2,
+            '''
+for _ in range(100000):
+    for x, y in Batches():
+        for half in range(2):
+            loss_function(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+''',
+        ),
+        # a closure
+        (
+            2,
+            '''
+optimizer = torch.optim.LBFGS(net.parameters(), max_iter=2)
+def closure():
+    optimizer.zero_grad()
+    loss = loss_function(net(data.tensors[0][:64]), data.tensors[1][:64])
+    loss.backward()
+    return loss
+while True:
+    optimizer.step(closure)
+''',
+        ),
+        # mixed precision, with clipping
+        (
+            1,
+            '''
+scaler = torch.amp.GradScaler('cpu')
+while True:
+    for x, y in Batches():
+        optimizer.zero_grad()
+        with torch.autocast('cpu', torch.bfloat16):
+            loss = loss_function(net(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+''',
+        ),
+        # no optimizer at all
+        (
+            1,
+            '''
+while True:
+    for x, y in Batches():
+        loss_function(net(x), y).backward()
+        with torch.no_grad():
+            for p in net.parameters():
+                p -= 0.01 * p.grad
+                p.grad = None
+''',
+        ),
+    ],
+    ids=['accumulation', 'closure', 'scaler', 'no optimizer'],
+)
+def test_kinds_of_loops(tmp_path, backwards, loop):
+    run, found = watched(
+        tmp_path, HEAD.replace('Adam(net.parameters(), fused=True)', 'Adam(net.parameters())') + loop
+    )
+    assert run.watch.failure is None
+    assert found['step']['steps'] >= 2
+    assert found['step']['parts']['backward'] > 0
+    assert found['step']['parts']['forward'] > 0
+    assert run.session.usual['backwards'] == backwards

@@ -1,0 +1,106 @@
+"""The report as JSON, text and HTML."""
+
+import json
+import os
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.why_slow.scripts import training, watched
+
+STEP = {
+    'seconds',
+    'low',
+    'high',
+    'steps',
+    'parts',
+    'between',
+    'operators',
+    'flops',
+    'memory',
+    'examples_per_second',
+}
+FINDING = {'id', 'title', 'evidence', 'line', 'at_most', 'page'}
+WHAT_IF = {
+    'id',
+    'title',
+    'before',
+    'after',
+    'ratio',
+    'low',
+    'high',
+    'verdict',
+    'losses',
+    'predicted',
+    'finding',
+}
+VOID = {'meta', 'rect', 'link', 'br'}
+
+
+class Balanced(HTMLParser):
+    """Fails where tags do not match, and collects addresses."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.addresses = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.addresses += [value for name, value in attributes if name in ('src', 'href')]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.mark.slow
+def test_shapes(tmp_path):
+    pytest.importorskip('torch')
+    from why_slow.html import page
+    from why_slow.report import text
+
+    run, found = watched(tmp_path, training(after='time.sleep(0.03)'), arguments=['--a', '<b>'])
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert {
+        'version',
+        'script',
+        'arguments',
+        'frameworks',
+        'machine',
+        'step',
+        'findings',
+        'what_ifs',
+        'cost',
+        'ended',
+    } <= set(found)
+    assert found['version'] == 1
+    assert STEP <= set(found['step'])
+    assert {'loader', 'forward', 'backward', 'optimizer', 'rest'} <= set(found['step']['parts'])
+    assert found['step']['low'] <= found['step']['seconds'] <= found['step']['high']
+    assert all(FINDING <= set(finding) for finding in found['findings'])
+    assert all(WHAT_IF <= set(result) for result in found['what_ifs'])
+    gains = [finding['at_most'] for finding in found['findings']]
+    assert gains == sorted(gains, reverse=True)
+    parser = Balanced()
+    parser.feed(page(found))
+    assert parser.open == []
+    assert parser.addresses == []
+    assert '<b>' not in page(found).split('<code>')[1].split('</code>')[0]
+    assert 'time.sleep(0.03)' in text(found)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    from why_slow.report import write
+
+    path = tmp_path / 'report.json'
+    write(str(path), 'old')
+
+    def full(*_):
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(os, 'fsync', full)
+    with pytest.raises(OSError):
+        write(str(path), 'new')
+    assert path.read_text() == 'old'
+    assert [p.name for p in tmp_path.iterdir()] == ['report.json']

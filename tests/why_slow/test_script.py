@@ -1,0 +1,171 @@
+"""The script runs as Python would run it alone: arguments, path, errors, exit status, and Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.why_slow.scripts import training
+
+COMMAND = [sys.executable, '-m', 'why_slow', '--seconds', '3', '--no-what-ifs']
+
+
+def run(*arguments, **options):
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
+    )
+
+
+def alone(*arguments):
+    return subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+
+
+def test_a_script_that_does_not_exist():
+    done = run('nowhere.py')
+    assert done.returncode == 2
+    assert 'nowhere.py does not exist' in done.stderr
+
+
+def test_a_folder_without_room_is_said_before_the_script_runs(tmp_path):
+    script = tmp_path / 'train.py'
+    script.write_text('print("ran")')
+    done = run('--json', tmp_path / 'missing' / 'report.json', script)
+    assert done.returncode == 2
+    assert 'there is no folder' in done.stderr
+    assert 'ran' not in done.stdout
+
+
+def test_no_script():
+    done = run()
+    assert done.returncode == 2
+    assert 'name the script' in done.stderr
+
+
+def test_arguments_like_ours_are_the_scripts(tmp_path):
+    script = tmp_path / 'train.py'
+    script.write_text(
+        'import sys, os\nprint(sys.argv[1:], sys.path[0] == '
+        'os.path.dirname(os.path.abspath(__file__)), __name__)'
+    )
+    arguments = ['--json', 'x', '--seconds', '5', '-m', '--', '--help']
+    assert run(script, *arguments).stdout.splitlines()[0] == f'{arguments} True __main__'
+
+
+@pytest.mark.parametrize(
+    'text, status',
+    [
+        ('import sys\nsys.exit(3)', 3),
+        ('import sys\nsys.exit("no data")', 1),
+        ('raise SystemExit', 0),
+        ('def f():\n    g()\ndef g():\n    raise ValueError("broken")\nf()', 1),
+        ('try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError("k") from e', 1),
+        ('print(1\n', 1),
+    ],
+)
+def test_errors_and_exit_status_are_the_scripts(tmp_path, text, status):
+    script = tmp_path / 'train.py'
+    script.write_text(text)
+    expected = alone(script)
+    done = run(script)
+    assert done.returncode == expected.returncode == status
+    said = [line for line in done.stderr.splitlines() if not line.startswith('why_slow: ')]
+    assert said == expected.stderr.splitlines()
+
+
+def test_a_script_without_a_framework(tmp_path):
+    script = tmp_path / 'train.py'
+    script.write_text('print("done")')
+    done = run(script)
+    assert done.returncode == 0
+    assert 'took no step: it imported neither PyTorch nor MXNet' in done.stderr
+
+
+def test_the_terminal_is_the_scripts(tmp_path):
+    script = tmp_path / 'train.py'
+    script.write_text('print("read", input())')
+    assert 'read hello' in run(script, input='hello\n').stdout
+
+
+def test_a_module(tmp_path):
+    package = tmp_path / 'thing'
+    package.mkdir()
+    (package / '__init__.py').write_text('')
+    (package / 'train.py').write_text('import sys\nprint(__name__, sys.argv[1:])')
+    done = run('-m', 'thing.train', '--json', 'x', cwd=tmp_path)
+    assert "__main__ ['--json', 'x']" in done.stdout
+
+
+@pytest.mark.slow
+def test_an_error_in_a_hooked_call_has_the_scripts_own_traceback(tmp_path):
+    script = tmp_path / 'train.py'
+    script.write_text('import torch\nx = torch.ones(2)\nx.sum().backward()\n')
+    expected = alone(script)
+    done = run(script)
+    assert done.returncode == expected.returncode == 1
+    said = [line for line in done.stderr.splitlines() if not line.startswith('why_slow: ')]
+    assert said == expected.stderr.splitlines()
+
+
+@pytest.mark.slow
+def test_the_report_and_what_the_script_does_at_its_end(tmp_path):
+    script = tmp_path / 'train.py'
+    script.write_text(
+        'import atexit\natexit.register(lambda: print("at exit"))\ntry:\n'
+        + '\n'.join('    ' + line for line in training().splitlines())
+        + '\nfinally:\n    print("finally")\n'
+    )
+    done = run('--json', tmp_path / 'r.json', '--html', tmp_path / 'r.html', script)
+    assert done.returncode == 0, done.stderr
+    assert 'A step takes' in done.stdout
+    assert 'finally' in done.stdout and 'at exit' in done.stdout
+    assert 'was ended when the measuring was over' in done.stdout
+    report = json.loads((tmp_path / 'r.json').read_text())
+    assert report['ended'] == 'steps'
+    assert sorted(p.name for p in tmp_path.iterdir()) == ['r.html', 'r.json', 'train.py']
+
+
+@pytest.mark.slow
+def test_ctrl_c_once_reports(tmp_path):
+    script = tmp_path / 'train.py'
+    script.write_text(training(after='print("step", flush=True)'))
+    command = [sys.executable, '-m', 'why_slow', '--seconds', '600', '--no-what-ifs', str(script)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    steps = 0
+    for line in process.stdout:
+        steps += line == 'step\n'
+        if steps == 60:
+            process.send_signal(signal.SIGINT)
+            break
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert 'A step takes' in out
+    assert 'Ctrl-C ended the script' in out
+
+
+@pytest.mark.slow
+def test_processes_of_the_loader_end(tmp_path):
+    script = tmp_path / 'train.py'
+    script.write_text(
+        training(
+            batches='DataLoader(data, 64, num_workers=1)',
+            before='import os; print("pid", os.getpid(), flush=True)',
+        )
+    )
+    done = run(script)
+    assert 'A step takes' in done.stdout, done.stderr
+    pid = int(done.stdout.split('pid ')[1].split()[0])
+    time.sleep(0.5)
+    children = [entry for entry in os.listdir('/proc') if entry.isdigit() and _group(entry) == pid]
+    assert not children
+
+
+def _group(pid):
+    try:
+        with open(f'/proc/{pid}/stat') as file:
+            return int(file.read().rsplit(')', 1)[1].split()[1])  # the parent
+    except OSError:
+        return None

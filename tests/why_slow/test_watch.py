@@ -1,0 +1,110 @@
+"""Steps, rounds of optimizers, and parts of a step."""
+
+from collections import Counter
+
+import pytest
+
+from why_slow.watch import Ended, Step, Watch, is_ordinary, usual_counts
+
+
+class Optimizer:
+    pass
+
+
+def rounds(order):
+    """After which of the optimizers' steps a step ends; ``order`` names the optimizers."""
+    optimizers = {name: Optimizer() for name in set(order)}
+    watch = Watch()
+    taken, ends = [], []
+    watch.end_step = lambda: ends.append(len(taken))
+    for name in order:
+        watch.optimizer_stepped(optimizers[name])
+        taken.append(name)
+    return ends
+
+
+def test_one_optimizer():
+    assert rounds('aaa') == [0, 1, 2]
+
+
+def test_two_in_turn_are_one_step():
+    assert rounds('dgdgdgdgdgdgdg')[1:] == [1, 3, 5, 7, 9, 11, 13]
+
+
+def test_the_rarer_one_ends_a_round():
+    ends = rounds('dddgdddgdddgdddgdddg')
+    assert ends[-3:] == [11, 15, 19]
+
+
+def test_an_optimizer_that_is_not_used_any_more():
+    ends = rounds('dg' * 10 + 'd' * 150)
+    assert 169 in ends
+
+
+def test_parts_add_up_and_the_innermost_counts():
+    watch = Watch()
+    found = []
+
+    def plan():
+        while True:
+            found.append((yield))
+
+    watch.plan = plan()
+    next(watch.plan)
+    watch.enter('optimizer')
+    watch.enter('forward')
+    watch.leave()
+    watch.leave()
+    watch.end_step()
+    assert sum(found[0].parts.values()) == pytest.approx(found[0].seconds, abs=1e-6)
+    assert set(found[0].parts) == {'rest', 'optimizer', 'forward'}
+
+
+def test_the_end_of_the_plan_ends_the_script_and_is_repeated_thrice():
+    watch = Watch()
+
+    def plan():
+        yield
+
+    watch.plan = plan()
+    next(watch.plan)
+    given_up = []
+    watch.given_up = lambda: given_up.append(True)
+    for _ in range(4):
+        with pytest.raises(Ended):
+            watch.end_step()
+    assert not given_up
+    watch.end_step()
+    watch.end_step()
+    assert given_up == [True]
+
+
+def test_an_error_of_the_plan_is_not_the_scripts():
+    watch = Watch()
+
+    def plan():
+        yield
+        raise ValueError('ours')
+
+    watch.plan = plan()
+    next(watch.plan)
+    with pytest.raises(Ended):
+        watch.end_step()
+    assert str(watch.failure) == 'ours'
+
+
+def test_without_an_optimizer_a_backward_pass_ends_a_step():
+    watch = Watch()
+    ends = []
+    watch.end_step = lambda: ends.append(True)
+    for _ in range(6):
+        watch.backward_done()
+    assert len(ends) == 3
+
+
+def test_ordinary_steps():
+    steps = [Step(1.0, {}, Counter(forward=1)) for _ in range(5)] + [
+        Step(9.0, {}, Counter(forward=1, evaluation=7))
+    ]
+    usual = usual_counts(steps)
+    assert [is_ordinary(step, usual) for step in steps] == [True] * 5 + [False]

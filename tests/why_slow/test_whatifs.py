@@ -1,0 +1,105 @@
+"""Verdicts, intervals, and remedies that are restored."""
+
+import math
+
+import pytest
+
+from tests.why_slow.scripts import training, watched
+from why_slow.whatifs import agreement, interval, verdict
+
+torch = pytest.importorskip('torch')
+
+
+@pytest.mark.parametrize(
+    'low, high, expected',
+    [
+        (1.10, 1.30, 'faster'),
+        (0.70, 0.90, 'slower'),
+        (0.98, 1.03, 'no gain'),
+        (0.90, 1.20, 'undecided'),
+        (0.0, math.inf, 'undecided'),
+    ],
+)
+def test_verdict(low, high, expected):
+    assert verdict(low, high) == expected
+
+
+def test_interval():
+    ratio, low, high = interval([1.9, 2.0, 2.1, 2.0])
+    assert ratio == 2.0
+    assert 1.7 < low < 1.95 and 2.05 < high < 2.4
+    assert interval([2.0, 2.0]) == (2.0, 0.0, math.inf)
+
+
+def test_agreement():
+    one = [torch.tensor(1.0)]
+    assert agreement(one, [torch.tensor(1.0)]) == 'same'
+    assert agreement(one, [torch.tensor(1.000001)]) == 'rounding'
+    assert agreement(one, [torch.tensor(1.1)]) == 'differs'
+    assert agreement(one, [torch.tensor(math.nan)]) == 'differs'
+    assert agreement(one, []) == 'not compared'
+
+
+@pytest.mark.slow
+def test_a_large_fault_is_tested_and_the_setting_restored(tmp_path):
+    """Each line of an anomaly's trace costs; a net of many layers makes it a multiple of the step."""
+    before = '''
+net = nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(20)], nn.Linear(64, 10))
+optimizer = torch.optim.Adam(net.parameters(), fused=True)
+torch.autograd.set_detect_anomaly(True)
+'''
+    try:
+        run, found = watched(
+            tmp_path, training(before=before, batches='DataLoader(data, 64)'), seconds=15, what_ifs=True
+        )
+        assert torch.is_anomaly_enabled()
+    finally:
+        torch.autograd.set_detect_anomaly(False)
+    assert run.watch.failure is None
+    [result] = [r for r in found['what_ifs'] if r['id'] == 'anomaly-off']
+    assert result['ratio'] > 1.3
+    assert result['losses'] in ('same', 'rounding')
+    assert result['finding'] == 'anomaly'
+
+
+@pytest.mark.slow
+def test_the_loader_is_replayed(tmp_path):
+    before = '''
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4096
+    def __getitem__(self, i):
+        time.sleep(0.005)
+        return data[i]
+'''
+    run, found = watched(
+        tmp_path, training(before=before, batches='DataLoader(Slow(), 32)'), seconds=25, what_ifs=True
+    )
+    assert run.watch.failure is None
+    [result] = [r for r in found['what_ifs'] if r['id'] == 'replay-batch']
+    assert result['verdict'] == 'faster'
+    assert found['findings'][0]['id'] == 'loader'
+    assert run.watch.replaying is None
+
+
+@pytest.mark.slow
+def test_all_marks_are_taken_away(tmp_path):
+    from torch.utils.data import DataLoader
+    from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+    names = [
+        (torch.Tensor, 'backward'),
+        (torch.autograd, 'backward'),
+        (torch, 'save'),
+        (DataLoader, '__iter__'),
+        (_BaseDataLoaderIter, '__next__'),
+        (torch.nn.Sequential, '__call__'),
+        (torch.Tensor, 'item'),
+    ]
+    before = [getattr(owner, name) for owner, name in names]
+    watched(tmp_path, training(batches='DataLoader(data, 64)'))
+    assert [getattr(owner, name) for owner, name in names] == before
+    from torch.optim.optimizer import _global_optimizer_post_hooks
+
+    assert not _global_optimizer_post_hooks
+    assert '__call__' not in vars(torch.nn.Sequential)
