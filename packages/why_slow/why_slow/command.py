@@ -172,6 +172,8 @@ class Run:
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGINT, ordinary)
         self.stop()
+        if self.ended == 'steps':
+            self.session.end_profile()
         if self.ended == 'error' and not self.session.plain:
             self._say('The script failed before enough steps for a report; the error above is its own.')
             return status

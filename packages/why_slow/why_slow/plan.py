@@ -89,6 +89,11 @@ class Session:
         self.watch.active = False
         self.patches.restore()
 
+    def end_profile(self) -> None:
+        """End a profile of PyTorch that the script has left open: it was ended before it could."""
+        if self.torch is not None and self.torch.autograd._profiler_enabled():
+            self.torch.autograd._disable_profiler()
+
 
 def plan(session: Session) -> Generator[None, Step, None]:
     """The whole run, from the first step on."""
