@@ -3,12 +3,13 @@
 ``python -m tests.why_slow.evidence`` runs it on each script of ``suite/``, clean and with each fault planted.
 
 * It asks whether the planted fault is among the first three findings, and what a clean script is accused of.
-* It measures what really removing the fault gains: the script with and without it take turns, a block of steps
-  each, and the result is the median of the ratios of neighbouring blocks.
+* It measures what really removing the fault gains: the script with and without it take turns, a block of
+  steps each, and the result is the median of the ratios of neighbouring blocks.
 * It puts the gain that the tool has tested or predicted beside it.
 
-All rows go to a JSON file as they are measured, and a second run goes on where the first ended. ``--peer`` runs
-``traceml-ai`` on the same scripts, by its command in an environment that has it. A whole run takes over an hour.
+All rows go to a JSON file as they are measured, and a second run goes on where the first ended. A whole run
+takes over an hour. ``--peer`` runs ``traceml-ai`` on the same scripts, by its command in an environment that
+has it.
 """
 
 import argparse
@@ -33,7 +34,7 @@ PAIRS = 7       # blocks of each version
 
 
 class Paced:
-    """A script in a process of its own that runs a block of steps when asked to, and ends with the ``with`` block."""
+    """A script in a process of its own: it runs a block of steps when asked to, and ends with the ``with``."""
 
     def __init__(self, script: Path, block: int, log: Path):
         seconds, write = os.pipe()
@@ -71,10 +72,10 @@ class Paced:
 
 
 def real_gain(without: Path, fault: Path, clock: str, block: int = BLOCK, pairs: int = PAIRS) -> dict:
-    """How many times as long a step with a fault takes as one without: median, least and largest of the pairs.
+    """How many times as long a step with a fault takes as one without: median and range of the pairs.
 
-    The processes take turns. The first block, with imports and data, is not used. ``clock`` is ``wall``, or ``cpu``
-    for scripts of one thread on a machine that others use.
+    The processes take turns. The first block, with imports and data, is not used. ``clock`` is ``wall``, or
+    ``cpu`` for scripts of one thread on a machine that others use.
     """
     number = {'wall': 0, 'cpu': 1}[clock]
     with (Paced(without, block, without.with_suffix('.log')) as a,
@@ -123,7 +124,7 @@ def peer_says(script: Path, command: str) -> dict:
 
 
 def tested(report: dict, ids: tuple[str, ...]) -> dict | None:
-    """The what-if with the largest gain that answers one of these findings; one that was tested before others."""
+    """The what-if with the largest gain that answers one of these findings; tested ones come first."""
     what_ifs = report.get('what_ifs', [])
     answers = [what for what in what_ifs if what.get('finding') in ids and what.get('ratio')]
     if not answers:
@@ -195,8 +196,8 @@ def table(rows: list[dict]) -> str:
             near = 'yes' if is_close else 'no'
         shown = number(ratio) + (' (predicted)' if what.get('predicted') else '')
         rank = one.get('rank') or 'not found'
-        lines.append(f'| {one["script"]} | {one["fault"]} | {one["finding"]} | {rank} | {number(real)} | {shown} | '
-                     f'{near} |')
+        cells = [one['script'], one['fault'], one['finding'], str(rank), number(real), shown, near]
+        lines.append('| ' + ' | '.join(cells) + ' |')
     lines += ['', '| clean script | ms a step | accused of |', '|---|---:|---|']
     for one in clean:
         found = [finding['id'] for finding in one.get('findings', [])]
@@ -221,7 +222,8 @@ def save(rows: list[dict], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--script', action='append', choices=faults.FAULTS, help='only this one; can be repeated')
+    parser.add_argument('--script', action='append', choices=faults.FAULTS,
+                        help='only this one; can be repeated')
     parser.add_argument('--fault', help='only faults whose name contains this; "clean" for the clean script')
     parser.add_argument('--rows', type=Path, default=Path('_build/why_slow_evidence.json'),
                         help='where the rows go')

@@ -10,8 +10,8 @@ from tests.why_slow.suite import faults
 
 FINDINGS = {
     'loader', 'synchronization', 'anomaly', 'profiler', 'deterministic', 'float64', 'threads', 'python-loop',
-    'small-operators', 'optimizer-loop', 'copies', 'kept-graph', 'evaluation-gradients', 'checkpoints', 'small-batch',
-    'recompilation', 'graph-breaks', 'pageable', 'gaps', 'tf32', 'all-reduce', 'straggler'}
+    'small-operators', 'optimizer-loop', 'copies', 'kept-graph', 'evaluation-gradients', 'checkpoints',
+    'small-batch', 'recompilation', 'graph-breaks', 'pageable', 'gaps', 'tf32', 'all-reduce', 'straggler'}
 EACH = [(script, fault) for script, planted in faults.FAULTS.items() for fault in planted]
 
 
@@ -41,7 +41,8 @@ def test_a_text_that_is_not_there_once_is_an_error():
 
 def test_the_table_counts():
     what = {'id': 'anomaly', 'finding': 'anomaly', 'ratio': 1.4, 'predicted': False}
-    one = {'script': 'a', 'fault': 'one', 'finding': 'anomaly', 'rank': 1, 'real': {'gain': 1.5}, 'tested': what}
+    one = {'script': 'a', 'fault': 'one', 'finding': 'anomaly', 'rank': 1, 'real': {'gain': 1.5},
+           'tested': what}
     two = {'script': 'a', 'fault': 'two', 'finding': 'loader', 'rank': 4, 'real': {'gain': 2.5},
            'tested': {**what, 'predicted': True}}
     clean = {'script': 'a', 'fault': 'clean', 'findings': [{'id': 'loader'}], 'step': {'seconds': 0.0123}}

@@ -131,9 +131,11 @@ FAULTS = {
              "        self.tables = torch.optim.Adam(sparse, lr=cfg['lr'], fused=True)\n")]),
     },
     'graph': {
-        'sum over neighbours node by node': Fault('python-loop', [(
+        'messages added a few at a time': Fault('python-loop', [(
             "        total = torch.zeros_like(h).index_add(0, dst, messages)\n",
-            "        total = torch.stack([messages[dst == node].sum(0) for node in range(nodes)])\n")],
+            "        total = torch.zeros_like(h)\n"
+            "        for some, to in zip(messages.split(128), dst.split(128)):\n"
+            "            total = total.index_add(0, to, some)\n")],
             also=('small-operators',)),
         'default type float64': Fault('float64', [(
             "torch.manual_seed(3)\n",
