@@ -34,7 +34,7 @@ PAIRS = 7       # blocks of each version
 
 
 class Paced:
-    """A script in a process of its own: it runs a block of steps when asked to, and ends with the ``with``."""
+    """A script in a process of its own: it runs a block of steps when asked to, and is ended after use."""
 
     def __init__(self, script: Path, block: int, log: Path):
         seconds, write = os.pipe()

@@ -2,9 +2,9 @@
 
 ``python paced.py BLOCK WRITE READ script.py args…`` runs the script unchanged. After each BLOCK calls of an
 optimizer's ``step`` it writes the seconds that they took, by the clock on the wall and by the processor's, to
-the file descriptor WRITE, and waits for a byte on READ: ``g`` to go on; anything else, or the end of the pipe,
-ends the script. So two versions of one script can take turns on one machine, and what disturbs a block disturbs
-its neighbour.
+the file descriptor WRITE, and waits for a byte on READ: ``g`` to go on; anything else, or the end of the
+pipe, ends the script. So two versions of one script can take turns on one machine, and what disturbs a block
+disturbs its neighbour.
 """
 
 import os
