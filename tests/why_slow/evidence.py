@@ -13,9 +13,11 @@ has it.
 """
 
 import argparse
+import contextlib
 import json
 import os
-import re
+import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -31,70 +33,99 @@ FIRST = 3       # a fault counts as found if it is among so many findings
 CLOSE = 0.15    # a tested gain is right within this share of the real one
 BLOCK = 8       # steps of a block of the real gain
 PAIRS = 7       # blocks of each version
+COST_PAIRS = 41         # blocks of each, for what watching costs
+PEER_BLOCKS = 12        # blocks that the peer sees before its summary
 
 
 class Paced:
     """A script in a process of its own: it runs a block of steps when asked to, and is ended after use."""
 
-    def __init__(self, script: Path, block: int, log: Path):
-        seconds, write = os.pipe()
-        read, leave = os.pipe()
-        command = [sys.executable, str(HERE / 'paced.py'), str(block), str(write), str(read), str(script)]
-        with log.open('w') as output:
-            self.process = subprocess.Popen(command, pass_fds=(write, read), stdout=output, stderr=output,
-                                            cwd=script.parent)
-        os.close(write)
-        os.close(read)
-        self.seconds = os.fdopen(seconds)
-        self.leave = leave
-        self.log = log
+    def __init__(self, script: Path, block: int, folder: Path, how: str = 'alone', command: str = ''):
+        """``command`` starts ``{script}`` with the arguments ``{args}``; without one, this Python does."""
+        path = folder / 'socket'
+        self.log = folder / 'log'
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(path))
+        listener.listen()
+        listener.settimeout(1)
+        words = (command or f'{sys.executable} {{script}} {{args}}').split()
+        begin = words.index('{script}')
+        words[begin] = str(HERE / 'paced.py')
+        at = words.index('{args}')
+        words[at:at + 1] = [how, str(block), str(path), str(script)]
+        with self.log.open('w') as output:
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                            cwd=folder, start_new_session=True)
+        self.connection = None
+        while self.connection is None and self.process.poll() is None:
+            try:
+                self.connection, _ = listener.accept()
+            except TimeoutError:
+                pass
+        listener.close()
+        self.lines = self.connection and self.connection.makefile('r')
 
     def __enter__(self) -> 'Paced':
         return self
 
     def __exit__(self, *error) -> None:
-        os.close(self.leave)
-        self.process.kill()
+        if self.connection is not None:
+            self.lines.close()
+            self.connection.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        self.seconds.close()
 
     def result(self) -> tuple[float, float]:
         """Seconds of the block that ends now, by the clock on the wall and of the processor."""
-        line = self.seconds.readline()
+        line = self.lines.readline() if self.lines else ''
         if not line:
             raise RuntimeError(f'the script ended:\n{self.log.read_text()[-2000:]}')
         wall, cpu = map(float, line.split())
         return wall, cpu
 
     def block(self) -> tuple[float, float]:
-        os.write(self.leave, b'g')
+        self.connection.sendall(b'g')
         return self.result()
+
+
+def in_turns(first: Paced, second: Paced, clock: str, pairs: int) -> tuple[list[float], list[float]]:
+    """Seconds of neighbouring blocks of both. The first block of each, with imports and data, is not used."""
+    number = {'wall': 0, 'cpu': 1}[clock]
+    first.result()
+    second.result()
+    one, two = [], []
+    for pair in range(pairs):
+        turns = [(first, one), (second, two)]
+        for paced, seconds in reversed(turns) if pair % 2 else turns:
+            seconds.append(paced.block()[number])
+    return one, two
 
 
 def real_gain(without: Path, fault: Path, clock: str, block: int = BLOCK, pairs: int = PAIRS) -> dict:
     """How many times as long a step with a fault takes as one without: median and range of the pairs.
 
-    The processes take turns. The first block, with imports and data, is not used. ``clock`` is ``wall``, or
-    ``cpu`` for scripts of one thread on a machine that others use.
+    The processes take turns. ``clock`` is ``wall``, or ``cpu`` for scripts of one thread on a machine that others
+    use.
     """
-    number = {'wall': 0, 'cpu': 1}[clock]
-    with (Paced(without, block, without.with_suffix('.log')) as a,
-          Paced(fault, block, fault.with_suffix('.log')) as b):
-        a.result()
-        b.result()
-        ratios = []
-        seconds = []
-        for pair in range(pairs):
-            if pair % 2:
-                slow = b.block()[number]
-                fast = a.block()[number]
-            else:
-                fast = a.block()[number]
-                slow = b.block()[number]
-            ratios.append(slow / fast)
-            seconds.append(fast / block)
+    with Paced(without, block, without.parent) as a, Paced(fault, block, fault.parent) as b:
+        fast, slow = in_turns(a, b, clock, pairs)
+    ratios = [y / x for x, y in zip(fast, slow, strict=True)]
     return {'gain': statistics.median(ratios), 'low': min(ratios), 'high': max(ratios),
-            'clean_ms': 1e3 * statistics.median(seconds)}
+            'clean_ms': 1e3 * statistics.median(fast) / block}
+
+
+def cost(script: Path, how: str, command: str, folder: Path, clock: str) -> dict:
+    """Microseconds that watching adds to a step: median and quartiles of what neighbouring blocks differ."""
+    folders = [folder / 'alone', folder / how]
+    for one in folders:
+        one.mkdir()
+    with (Paced(script, BLOCK, folders[0]) as a,
+          Paced(script, BLOCK, folders[1], how, command) as b):
+        alone, watched = in_turns(a, b, clock, COST_PAIRS)
+    added = [1e6 * (y - x) / BLOCK for x, y in zip(alone, watched, strict=True)]
+    low, middle, high = statistics.quantiles(added, n=4)
+    return {'microseconds': middle, 'low': low, 'high': high, 'alone_ms': 1e3 * statistics.median(alone) / BLOCK}
 
 
 def diagnosed(script: Path, python: str, seconds: float) -> dict:
@@ -112,15 +143,22 @@ def diagnosed(script: Path, python: str, seconds: float) -> dict:
     return {**json.loads(report.read_text()), 'took': time.monotonic() - began}
 
 
-def peer_says(script: Path, command: str) -> dict:
-    """What ``traceml-ai`` prints at its end, as text: it has no findings in a file to compare."""
-    words = [word.replace('{script}', str(script)) for word in command.split()]
-    try:
-        done = subprocess.run(words, cwd=script.parent, capture_output=True, text=True, timeout=300,
-                              stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        return {'error': 'no end after 300 s'}
-    return {'text': re.sub(r'\x1b\[[0-9;]*m', '', done.stdout + done.stderr)[-4000:]}
+def peer_says(script: Path, command: str, folder: Path) -> dict:
+    """The summary of ``traceml-ai`` of a script whose steps have been marked for it."""
+    folder.mkdir()
+    with Paced(script, BLOCK, folder, 'traceml', command) as paced:
+        paced.result()
+        for _ in range(PEER_BLOCKS):
+            paced.block()
+        paced.connection.sendall(b'.')
+        try:
+            paced.process.wait(120)
+        except subprocess.TimeoutExpired:
+            return {'error': 'no end after 120 s'}
+    summaries = list(folder.glob('logs/*/final_summary.txt'))
+    if not summaries:
+        return {'error': paced.log.read_text()[-2000:]}
+    return {'text': summaries[0].read_text()}
 
 
 def tested(report: dict, ids: tuple[str, ...]) -> dict | None:
@@ -170,7 +208,11 @@ def row(script: str, fault: str, args: argparse.Namespace, folder: Path) -> dict
             result['rank'] = min(ranks, default=None)
             result['tested'] = tested(report, ids)
     if args.peer:
-        result['peer'] = peer_says(faulty, args.peer)
+        result['peer'] = peer_says(faulty, args.peer, folder / 'peer')
+    if args.cost and fault == CLEAN:
+        result['cost'] = cost(faulty, 'why_slow', '', folder, args.clock)
+        if args.peer:
+            result['peer_cost'] = cost(faulty, 'traceml', args.peer, folder, args.clock)
     return result
 
 
@@ -234,7 +276,9 @@ def main() -> None:
     parser.add_argument('--no-gain', action='store_true', help='do not measure what removing a fault gains')
     parser.add_argument('--no-tool', action='store_true', help='do not diagnose')
     parser.add_argument('--python', default=sys.executable, help='the Python that has why_slow')
-    parser.add_argument('--peer', help='its command with {script} in it, as "/path/bin/traceml run {script}"')
+    parser.add_argument('--cost', action='store_true',
+                        help='also measure what watching the clean scripts costs')
+    parser.add_argument('--peer', help='its command, as "/path/bin/traceml run {script} --args {args}"')
     parser.add_argument('--table', action='store_true', help='print the stored rows and measure nothing')
     args = parser.parse_args()
 

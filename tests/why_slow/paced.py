@@ -1,14 +1,18 @@
 """Run a training script in blocks of steps, each when somebody asks for it.
 
-``python paced.py BLOCK WRITE READ script.py args…`` runs the script unchanged. After each BLOCK calls of an
-optimizer's ``step`` it writes the seconds that they took, by the clock on the wall and by the processor's, to
-the file descriptor WRITE, and waits for a byte on READ: ``g`` to go on; anything else, or the end of the
-pipe, ends the script. So two versions of one script can take turns on one machine, and what disturbs a block
-disturbs its neighbour.
+``python paced.py HOW BLOCK SOCKET script.py args…`` runs the script unchanged. After each BLOCK calls of an
+optimizer's ``step`` it sends the seconds that they took, by the clock on the wall and by the processor's, to
+the Unix socket, and waits for a byte: ``g`` to go on; anything else, or the end of the connection, ends the
+script. So several versions of one script can take turns on one machine, and what disturbs a block disturbs its
+neighbours.
+
+HOW is ``alone``; or ``why_slow``, which watches the script meanwhile; or ``traceml``, which marks its steps
+for that tool, and must be started by it.
 """
 
 import os
 import runpy
+import socket
 import sys
 import time
 
@@ -18,11 +22,13 @@ class Enough(BaseException):
 
 
 class Pace:
-    def __init__(self, block: int, write: int, read: int):
+    """The seconds of blocks of steps, to somebody at the other end of a socket."""
+
+    def __init__(self, block: int, path: str):
         self.block = block
-        self.write = write
-        self.read = read
         self.steps = 0
+        self.connection = socket.socket(socket.AF_UNIX)
+        self.connection.connect(path)
         self.start()
 
     def start(self) -> None:
@@ -35,8 +41,8 @@ class Pace:
             return
         seconds = time.perf_counter() - self.began
         cpu_seconds = time.process_time() - self.began_cpu
-        os.write(self.write, f'{seconds!r} {cpu_seconds!r}\n'.encode())
-        if os.read(self.read, 1) != b'g':
+        self.connection.sendall(f'{seconds!r} {cpu_seconds!r}\n'.encode())
+        if self.connection.recv(1) != b'g':
             raise Enough
         self.start()
 
@@ -65,10 +71,58 @@ def count_torch(pace: Pace) -> None:
     register_optimizer_step_post_hook(step)
 
 
-def main(block: str, write: str, read: str, script: str, *args: str) -> None:
-    pace = Pace(int(block), int(write), int(read))
+def watch_with_why_slow() -> None:
+    """What ``python -m why_slow`` does in each step while it only watches."""
+    import torch
+
+    from why_slow import torch_hooks
+    from why_slow.watch import Watch
+
+    def forever():
+        while True:
+            yield
+
+    watch = Watch()
+    watch.plan = forever()
+    next(watch.plan)
+    torch_hooks.attach(torch, watch)
+    watch.active = True
+
+
+def mark_for_traceml() -> None:
+    """A step of ``traceml_ai`` from each end of the first optimizer's step to the next."""
+    import traceml_ai
+    from torch.nn.modules.module import register_module_forward_pre_hook
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    traceml_ai.init(mode='auto')
+    root = []
+    first = []
+    open_step = []
+
+    def remember(module, inputs):
+        if not root:
+            root.append(module)
+
+    def step(optimizer, args, kwargs):
+        first.append(optimizer)
+        if optimizer is not first[0]:
+            return
+        if open_step:
+            open_step.pop().__exit__(None, None, None)
+        open_step.append(traceml_ai.trace_step(root[0]))
+        open_step[0].__enter__()
+
+    register_module_forward_pre_hook(remember)
+    register_optimizer_step_post_hook(step)
+
+
+def main(how: str, block: str, path: str, script: str, *args: str) -> None:
+    watch = {'alone': lambda: None, 'why_slow': watch_with_why_slow, 'traceml': mark_for_traceml}[how]
+    watch()
     with open(script) as file:
         uses_mxnet = 'import mxnet' in file.read()
+    pace = Pace(int(block), path)
     count = count_mxnet if uses_mxnet else count_torch
     count(pace)
     sys.argv = [script, *args]

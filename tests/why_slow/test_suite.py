@@ -70,7 +70,7 @@ def test_a_clean_script_takes_three_steps(script, tmp_path):
         pytest.importorskip('mxnet')
     path = tmp_path / f'{script}.py'
     path.write_text((faults.SUITE / path.name).read_text())
-    with evidence.Paced(path, 1, tmp_path / 'log') as paced:
+    with evidence.Paced(path, 1, tmp_path) as paced:
         first = paced.result()
         assert all(min(paced.block()) > 0 for _ in range(2)) and min(first) > 0
         pid = paced.process.pid
@@ -82,6 +82,6 @@ def test_a_clean_script_takes_three_steps(script, tmp_path):
 def test_a_script_that_ends_is_an_error_with_its_own_words(tmp_path):
     path = tmp_path / 'short.py'
     path.write_text('raise KeyError("no such thing")\n')
-    with evidence.Paced(path, 1, tmp_path / 'log') as paced:
+    with evidence.Paced(path, 1, tmp_path) as paced:
         with pytest.raises(RuntimeError, match='no such thing'):
             paced.result()

@@ -54,8 +54,11 @@ FAULTS = {
             ("    model = Net(args.width)\n", "    model = Net(args.width).double()\n"),
             ("torch.from_numpy(images).float().div_(255)", "torch.from_numpy(images / 255)")]),
         'layout changed in each block': Fault('copies', [(
-            "        x = self.conv(x)\n",
-            "        x = self.conv(x.to(memory_format=torch.channels_last)).contiguous()\n")]),
+            "        x = self.conv(x)\n"
+            "        return F.relu(self.norm(x), inplace=True)\n",
+            "        x = self.conv(x.to(memory_format=torch.channels_last)).contiguous()\n"
+            "        x = self.norm(x.to(memory_format=torch.channels_last)).contiguous()\n"
+            "        return F.relu(x, inplace=True)\n")]),
         'one picture at a time': Fault('python-loop', [(
             "        loss = F.cross_entropy(model(images), labels)\n",
             "        scores = torch.cat([model(image.unsqueeze(0)) for image in images])\n"
@@ -153,8 +156,8 @@ FAULTS = {
             "torch.manual_seed(3)\n",
             "torch.manual_seed(3)\n"
             "torch.use_deterministic_algorithms(True, warn_only=True)\n")]),
-        'tests each epoch, with gradients': Fault('evaluation-gradients', [(
-            "        with torch.no_grad():\n", "        if net:\n")], both=[
+        'tests each epoch, with gradients': Fault('evaluation-gradients', [
+            ("        with torch.no_grad():\n", "        if net:\n"),
             ("    if epoch % 50 == 0:\n", "    if epoch % 1 == 0:\n")]),
     },
     'policy': {
@@ -195,28 +198,11 @@ FAULTS = {
             "    state = {'G': G.state_dict(), 'D': D.state_dict(), 'g': opt_g.state_dict(), 'd': opt_d.state_dict()}\n"
             "    torch.save(state, os.path.join(out, 'last.pt'))\n"
             "    d_losses.append(d_loss.detach())\n")]),
-        'profiler started and never stopped': Fault('profiler', [
-            ("d_losses, g_losses = [], []\n",
-             "d_losses, g_losses = [], []\n"
-             "profiler = torch.profiler.profile(profile_memory=True, with_stack=True)\n"
-             "profiler.start()\n")]),
         'tiny batches': Fault('small-batch', [("batch = 32\n", "batch = 2\n")], work=16),
-        'deterministic algorithms': Fault('deterministic', [(
-            "data = rings(20000)\n",
-            "torch.use_deterministic_algorithms(True)\n"
-            "data = rings(20000)\n")]),
         'anomaly detection': Fault('anomaly', [(
             "fixed = torch.randn(16, latent)\n",
             "fixed = torch.randn(16, latent)\n"
             "torch.autograd.anomaly_mode.set_detect_anomaly(True)\n")]),
-        'layout changed between layers': Fault('copies', [(
-            "        return self.net(x).squeeze(1)\n",
-            "        for layer in self.net:\n"
-            "            x = layer(x)\n"
-            "            if x.dim() == 4:\n"
-            "                x = x.permute(0, 2, 3, 1).contiguous()\n"
-            "                x = x.permute(0, 3, 1, 2).contiguous()\n"
-            "        return x.squeeze(1)\n")]),
         'pictures scored one by one': Fault('python-loop', [(
             "    d_loss = criterion(D(real), ones) + criterion(D(fake.detach()), zeros)\n",
             "    d_loss = 0\n"
@@ -233,16 +219,6 @@ FAULTS = {
             "            spread = [numpy.percentile(parameter.grad.numpy(), q) for q in range(0, 101, 5)]\n"
             "            self.lines.append({'step': trainer.global_step, name: spread})\n"
             "        if trainer.global_step % self.every == 0:\n")], also=('python-loop',)),
-        'callback saves every other step': Fault('checkpoints', [(
-            "    def on_validation_end(self, trainer, metrics):\n"
-            "        if metrics['accuracy'] > self.best:\n",
-            "    def on_step_end(self, trainer, loss):\n"
-            "        if trainer.global_step % 2 == 0:\n"
-            "            state = {'model': trainer.module.state_dict(), 'optimizer': trainer.optimizer.state_dict()}\n"
-            "            torch.save(state, self.path.with_name('latest.pt'))\n"
-            "\n"
-            "    def on_validation_end(self, trainer, metrics):\n"
-            "        if metrics['accuracy'] > self.best:\n")]),
         'norm over the last dimension': Fault('copies', [
             ("        self.norm = nn.GroupNorm(4, channels)\n",
              "        self.norm = nn.LayerNorm(channels)\n"),
@@ -253,9 +229,6 @@ FAULTS = {
         'activation by hand': Fault('small-operators', [(
             "        self.act = nn.GELU()\n",
             "        self.act = lambda x: 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x ** 3)))\n")]),
-        'validation with gradients': Fault('evaluation-gradients', [(
-            "        with torch.inference_mode():\n", "        with torch.enable_grad():\n")], both=[
-            ("    validate_every: int = 200\n", "    validate_every: int = 4\n")]),
         'more threads': Fault('threads', [(
             "    torch.manual_seed(7)\n", "    torch.manual_seed(7)\n    torch.set_num_threads(8)\n")]),
         'sounds filtered in Python': Fault('loader', [
