@@ -105,8 +105,8 @@ def in_turns(first: Paced, second: Paced, clock: str, pairs: int) -> tuple[list[
 def real_gain(without: Path, fault: Path, clock: str, block: int = BLOCK, pairs: int = PAIRS) -> dict:
     """How many times as long a step with a fault takes as one without: median and range of the pairs.
 
-    The processes take turns. ``clock`` is ``wall``, or ``cpu`` for scripts of one thread on a machine that others
-    use.
+    The processes take turns. ``clock`` is ``wall``, or ``cpu`` for scripts of one thread on a machine that
+    others use.
     """
     with Paced(without, block, without.parent) as a, Paced(fault, block, fault.parent) as b:
         fast, slow = in_turns(a, b, clock, pairs)
@@ -125,7 +125,8 @@ def cost(script: Path, how: str, command: str, folder: Path, clock: str) -> dict
         alone, watched = in_turns(a, b, clock, COST_PAIRS)
     added = [1e6 * (y - x) / BLOCK for x, y in zip(alone, watched, strict=True)]
     low, middle, high = statistics.quantiles(added, n=4)
-    return {'microseconds': middle, 'low': low, 'high': high, 'alone_ms': 1e3 * statistics.median(alone) / BLOCK}
+    milliseconds = 1e3 * statistics.median(alone) / BLOCK
+    return {'microseconds': middle, 'low': low, 'high': high, 'alone_ms': milliseconds}
 
 
 def diagnosed(script: Path, python: str, seconds: float) -> dict:

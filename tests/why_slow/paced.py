@@ -3,8 +3,8 @@
 ``python paced.py HOW BLOCK SOCKET script.py args…`` runs the script unchanged. After each BLOCK calls of an
 optimizer's ``step`` it sends the seconds that they took, by the clock on the wall and by the processor's, to
 the Unix socket, and waits for a byte: ``g`` to go on; anything else, or the end of the connection, ends the
-script. So several versions of one script can take turns on one machine, and what disturbs a block disturbs its
-neighbours.
+script. So several versions of one script can take turns on one machine, and what disturbs a block disturbs
+its neighbours.
 
 HOW is ``alone``; or ``why_slow``, which watches the script meanwhile; or ``traceml``, which marks its steps
 for that tool, and must be started by it.
