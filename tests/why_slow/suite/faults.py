@@ -72,7 +72,8 @@ FAULTS = {
             "        correct = 0\n"
             "        for guesses, targets in zip(logits.detach(), Y):\n"
             "            for guess, target in zip(guesses, targets):\n"
-            "                if guess.argmax() == target:\n"
+            "                surprise = -guess.log_softmax(0)[target].item()\n"
+            "                if guess.argmax() == target and surprise < 3:\n"
             "                    correct += 1\n"
             "        loss.backward()\n")], also=('python-loop',)),
         'attention head by head': Fault('python-loop', [(
@@ -90,13 +91,7 @@ FAULTS = {
         'profiler around each forward': Fault('profiler', [(
             "        with ctx:\n",
             "        with torch.autograd.profiler.profile(record_shapes=True, with_stack=True):\n")]),
-        'evaluates with gradients': Fault('evaluation-gradients', [(
-            "@torch.no_grad()\n", "")], both=[("eval_interval = 100\n", "eval_interval = 4\n")]),
         'batches of one': Fault('small-batch', [("batch_size = 8\n", "batch_size = 1\n")], work=8),
-        'deterministic algorithms': Fault('deterministic', [(
-            "random.seed(seed)\n",
-            "random.seed(seed)\n"
-            "torch.use_deterministic_algorithms(True)\n")]),
     },
     'recommender': {
         'row by row through a DataLoader': Fault('loader', [(
@@ -248,8 +243,6 @@ FAULTS = {
              "    return DataLoader(data, batch, shuffle=True, collate_fn=smooth)\n")]),
     },
     'tabular': {
-        'optimizer parameter by parameter': Fault('optimizer-loop', [(
-            "lr=3e-4, fused=True)", "lr=3e-4, foreach=False)")]),
         'rows parsed from text': Fault('loader', [
             ("def run(epochs):\n",
              "class Lines(torch.utils.data.Dataset):\n"
@@ -278,9 +271,6 @@ FAULTS = {
             "            x = x + torch.nn.functional.silu(layer(norm(x)))\n",
             "            h = layer(norm(x.double().cpu().float())).double().float()\n"
             "            x = x + torch.nn.functional.silu(h.double()).float()\n")], also=('float64',)),
-        'deterministic algorithms': Fault('deterministic', [(
-            "    torch.manual_seed(11)\n",
-            "    torch.manual_seed(11)\n    torch.use_deterministic_algorithms(True)\n")]),
         'errors looked at row by row': Fault('synchronization', [(
             "            number += 1\n",
             "            worst = max(abs(a.item() - b.item()) for a, b in zip(guess, y))\n"
