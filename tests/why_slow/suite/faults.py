@@ -302,12 +302,6 @@ FAULTS = {
             "        net.save_parameters(os.path.join(folder, 'last.params'))\n"
             "        trainer.save_states(os.path.join(folder, 'last.states'))\n")]),
         'batches of four': Fault('small-batch', [("= 128, 60, 0.05", "= 4, 60, 0.05")], work=32),
-        'float64': Fault('float64', [
-            ("    net.hybridize(static_alloc=True)\n",
-             "    net.cast('float64')\n    net.hybridize(static_alloc=True)\n"),
-            ("        pictures, digits = batch.data[0], batch.label[0]\n",
-             "        pictures, digits = batch.data[0].astype('float64'), batch.label[0].astype('float64')\n"),
-            ("net(pictures))\n    return", "net(pictures.astype('float64')))\n    return")]),
         'tests each step': Fault('evaluation-gradients', [(
             "        nd.waitall()\n",
             "        nd.waitall()\n"
