@@ -72,6 +72,11 @@ class Paced:
         if self.connection is not None:
             self.lines.close()
             self.connection.close()
+        self.process.terminate()        # a launcher ends what it has started in sessions of their own
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            pass
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

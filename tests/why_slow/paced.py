@@ -91,11 +91,16 @@ def watch_with_why_slow() -> None:
 
 def mark_for_traceml() -> None:
     """A step of ``traceml_ai`` from each end of the first optimizer's step to the next."""
+    import torch
     import traceml_ai
     from torch.nn.modules.module import register_module_forward_pre_hook
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     traceml_ai.init(mode='auto')
+    small = torch.nn.Linear(1, 1)
+    with traceml_ai.trace_step(small):      # the first step registers hooks, which must not happen in a hook
+        small(torch.ones(1, 1)).sum().backward()
+        torch.optim.SGD(small.parameters(), 0.1).step()
     root = []
     first = []
     open_step = []
