@@ -98,9 +98,10 @@ def mark_for_traceml() -> None:
 
     traceml_ai.init(mode='auto')
     small = torch.nn.Linear(1, 1)
-    with traceml_ai.trace_step(small):      # the first step registers hooks, which must not happen in a hook
-        small(torch.ones(1, 1)).sum().backward()
-        torch.optim.SGD(small.parameters(), 0.1).step()
+    for batch in torch.utils.data.DataLoader([torch.ones(1)]):
+        with traceml_ai.trace_step(small):  # its first step registers hooks, which no hook may do
+            small(batch).sum().backward()
+            torch.optim.SGD(small.parameters(), 0.1).step()
     root = []
     first = []
     open_step = []
