@@ -90,7 +90,7 @@ def watch_with_why_slow() -> None:
 
 
 def mark_for_traceml() -> None:
-    """A step of ``traceml_ai`` from each end of the first optimizer's step to the next."""
+    """Mark a step for ``traceml_ai`` from the first call of a module to the last optimizer's step."""
     import torch
     import traceml_ai
     from torch.nn.modules.module import register_module_forward_pre_hook
@@ -102,25 +102,24 @@ def mark_for_traceml() -> None:
         with traceml_ai.trace_step(small):  # its first step registers hooks, which no hook may do
             small(batch).sum().backward()
             torch.optim.SGD(small.parameters(), 0.1).step()
-    root = []
-    first = []
+    order = []          # optimizers in the order in which they step; the last of them ends a step
     open_step = []
 
-    def remember(module, inputs):
-        if not root:
-            root.append(module)
+    def begin(module, inputs):
+        round_is_known = len(order) > len(set(order))
+        if round_is_known and not open_step:
+            open_step.append(traceml_ai.trace_step(module))
+            open_step[0].__enter__()
 
-    def step(optimizer, args, kwargs):
-        first.append(optimizer)
-        if optimizer is not first[0]:
-            return
-        if open_step:
+    def end(optimizer, args, kwargs):
+        round_is_known = len(order) > len(set(order))
+        if not round_is_known:
+            order.append(id(optimizer))
+        elif open_step and id(optimizer) == order[-2]:
             open_step.pop().__exit__(None, None, None)
-        open_step.append(traceml_ai.trace_step(root[0]))
-        open_step[0].__enter__()
 
-    register_module_forward_pre_hook(remember)
-    register_optimizer_step_post_hook(step)
+    register_module_forward_pre_hook(begin)
+    register_optimizer_step_post_hook(end)
 
 
 def main(how: str, block: str, path: str, script: str, *args: str) -> None:
