@@ -8,7 +8,7 @@ CHANGED = {'loader': 0.3}       # the remedy that is tried: the loader hands out
 
 
 def turns():
-    """Four steps of a script: as it is, changed, changed, as it is. A changed one has no loader to wait for."""
+    """Four steps of a script: as it is, changed, changed, as it is. A changed one waits for no loader."""
     _, ax = plt.subplots(figsize=(8.4, 1.9))
     left = 0.0
     for number, name in enumerate(('as it is', 'changed', 'changed', 'as it is')):
