@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.why_slow.scripts import training, watched
+from tools import source
 
 STEP = {
     'seconds',
@@ -88,6 +89,13 @@ def test_shapes(tmp_path):
     assert parser.addresses == []
     assert '<b>' not in page(found).split('<code>')[1].split('</code>')[0]
     assert 'time.sleep(0.03)' in text(found)
+
+
+def test_each_finding_leads_to_a_page_of_the_book():
+    from why_slow.findings import PAGES
+
+    pages = {f'{page}.html' for page in source.toc()}
+    assert set(PAGES.values()) <= pages
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):

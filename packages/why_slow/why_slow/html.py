@@ -122,9 +122,12 @@ def _findings(findings: list[dict]) -> str:
     items = []
     for finding in findings:
         where = f' <code>{_text(finding["line"])}</code>' if finding['line'] else ''
+        gain = f'{bound(finding["at_most"]).capitalize()}.'
+        if finding['page']:
+            gain += f' The book explains it: {finding["page"]}'
         items.append(
             f'<li><h3>{_text(finding["title"])}{where}</h3><p>{_text(finding["evidence"])}</p>'
-            f'<p class="soft">{_text(bound(finding["at_most"]).capitalize())}.</p></li>'
+            f'<p class="soft">{_text(gain)}</p></li>'
         )
     return f'<ol>{"".join(items)}</ol>'
 

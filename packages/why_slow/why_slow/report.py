@@ -324,6 +324,8 @@ def _findings(report: dict) -> list[str]:
         where = f' [{finding["line"]}]' if finding['line'] else ''
         lines.append(f'{number:3d}. {finding["title"]}{where}: {bound(finding["at_most"])}')
         lines += textwrap.wrap(finding['evidence'], WIDTH, initial_indent='     ', subsequent_indent='     ')
+        if finding['page']:
+            lines.append(f'     The book explains it: {finding["page"]}')
     return lines
 
 
