@@ -217,3 +217,19 @@ def test_kinds_of_loops(tmp_path, backwards, loop):
     assert found['step']['parts']['backward'] > 0
     assert found['step']['parts']['forward'] > 0
     assert run.session.usual['backwards'] == backwards
+
+
+def test_what_was_compiled_before_the_script_is_not_its_own():
+    """As in a notebook, or in a process of tests."""
+    from why_slow.plan import _compiled
+
+    at_first = {'frames': 3, 'graphs': 3, 'reasons': {'a print': 1}, 'seconds': 9.0}
+    after = {'frames': 5, 'graphs': 5, 'reasons': {'a print': 1, 'an item': 2}, 'seconds': 10.0}
+    assert _compiled(at_first, after, at_first) == {
+        'graphs': 2,
+        'seconds': 1.0,
+        'all_graphs': 2,
+        'all_breaks': 2,
+        'reasons': ['an item'],
+    }
+    assert _compiled(after, after, after)['all_breaks'] == 0

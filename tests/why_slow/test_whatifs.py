@@ -50,7 +50,7 @@ torch.autograd.set_detect_anomaly(True)
 '''
     try:
         run, found = watched(
-            tmp_path, training(before=before, batches='DataLoader(data, 64)'), seconds=15, what_ifs=True
+            tmp_path, training(before=before, batches='DataLoader(data, 64)'), seconds=22, what_ifs=True
         )
         assert torch.is_anomaly_enabled()
     finally:

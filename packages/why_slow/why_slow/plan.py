@@ -54,6 +54,7 @@ class Session:
     batch_size: int | None = None
     compiles: bool = False
     compiled: dict[str, Any] = field(default_factory=dict)
+    compiled_before: dict[str, Any] = field(default_factory=lambda: _compilation())
     doubled: tuple[float, float, float] | None = None
     narrowed: tuple[float, float, float] | None = None
     results: list[whatifs.Result] = field(default_factory=list)
@@ -112,7 +113,7 @@ def plan(session: Session) -> Generator[None, Step, None]:
     if _ranks(session) > 1:
         yield from _on_ranks(session)
         return
-    before = _compilation(session)
+    before = _compilation()
     memory = _resident()
 
     yield from _timed(session, LOOK_AFTER, began + 0.4 * session.seconds)
@@ -129,7 +130,7 @@ def plan(session: Session) -> Generator[None, Step, None]:
             break
     session.usual = usual_counts(session.plain)
     session.memory['growth_per_step'] = max(0.0, (_resident() - memory) / max(1, watch.steps - session.warm))
-    session.compiled = _difference(before, _compilation(session), session)
+    session.compiled = _compiled(before, _compilation(), session.compiled_before)
     session.cost = _own_cost(session)
     if session.torch is None:
         return
@@ -239,33 +240,44 @@ def _settings(session: Session) -> None:
         for p in g['params']
         if p.dtype == torch.float64
     )
-    dynamo = sys.modules.get('torch._dynamo.utils')
-    session.compiles = dynamo is not None and bool(dynamo.counters['frames'])
+    frames = _compilation().get('frames', 0)
+    session.compiles = frames > session.compiled_before.get('frames', 0)
 
 
-def _compilation(session: Session) -> dict[str, float]:
-    """What torch.compile has done so far: graphs, seconds."""
+def _compilation() -> dict[str, Any]:
+    """What torch.compile has done in this process so far: graphs, seconds, and breaks by their reasons."""
     dynamo = sys.modules.get('torch._dynamo.utils')
-    if session.torch is None or dynamo is None:
+    if dynamo is None:
         return {}
     counters = dynamo.counters
     seconds = dynamo.calculate_time_spent()
     return {
-        'frames': counters['frames']['ok'],
+        'frames': sum(counters['frames'].values()),
         'graphs': counters['stats']['unique_graphs'],
-        'breaks': sum(counters['graph_break'].values()),
+        'reasons': dict(counters['graph_break']),
         'seconds': seconds.get('total_wall_time', seconds.get('entire_frame_compile', 0.0)),
     }
 
 
-def _difference(before: dict, after: dict, session: Session) -> dict[str, Any]:
-    found: dict[str, Any] = {key: after[key] - before.get(key, 0) for key in after}
-    if after:
-        counters = sys.modules['torch._dynamo.utils'].counters
-        found['all_graphs'] = after['graphs']
-        found['all_breaks'] = after['breaks']
-        found['reasons'] = [str(reason) for reason in counters['graph_break']]
-    return found
+def _compiled(before: dict, after: dict, at_first: dict) -> dict[str, Any]:
+    """What was compiled during the timed steps, and all that the script has compiled.
+
+    Args:
+        before, after: the timed steps.
+        at_first: before the script began, since a notebook may have compiled something else.
+    """
+    if not after:
+        return {}
+    old = at_first.get('reasons', {})
+    breaks = {reason: count - old.get(reason, 0) for reason, count in after['reasons'].items()}
+    reasons = [str(reason) for reason, count in breaks.items() if count > 0]
+    return {
+        'graphs': after['graphs'] - before.get('graphs', 0),
+        'seconds': after['seconds'] - before.get('seconds', 0.0),
+        'all_graphs': after['graphs'] - at_first.get('graphs', 0),
+        'all_breaks': sum(breaks.values()),
+        'reasons': reasons,
+    }
 
 
 def _resident() -> float:
