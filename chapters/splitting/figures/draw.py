@@ -253,7 +253,7 @@ def fsdp_times(layers):
 
 
 def fsdp():
-    """A step of FSDP for three layers: arithmetic, network, and when the weights of a layer are whole."""
+    """A step of FSDP for three layers: arithmetic, network, and when a whole layer has its room in memory."""
     layers = 3
     looks = {'gather': ('G', 1, '#c7e9c0'), 'forward': ('F', 0, '#9ecae1'), 'backward': ('B', 0, '#fdae6b'),
              'reduce': ('R', 1, '#dadaeb')}
@@ -272,7 +272,7 @@ def fsdp():
                     edgecolor='white')
     ax.set(ylim=(4.1, -0.6), xlim=(-0.1, max(end for *_, end in done) + 0.1), xticks=[], xlabel='time',
            yticks=[0, 1, 2.2, 2.9, 3.6],
-           yticklabels=['arithmetic', 'network', *(f'layer {layer + 1} whole' for layer in range(layers))])
+           yticklabels=['arithmetic', 'network', *(f'layer {layer + 1} in memory' for layer in range(layers))])
     ax.tick_params('y', length=0)
     ax.grid(visible=False)
     return ax
@@ -367,7 +367,7 @@ def hot_expert():
                 if count:
                     ends = (left + width, tops[i] + height / 2), (right, tops[j] + height / 2)
                     local = i == j
-                    arrow(ax, *ends, colour='#bbbbbb' if local else GREY, width=3.2 * count / tokens + 0.2,
+                    arrow(ax, *ends, colour='#bbbbbb' if local else GREY, width=3.4 * count / tokens,
                           style='-')
         write(ax, left + 1.2, 0.2, f'busiest link: {busiest(counts):,} tokens', 9)
     return ax

@@ -71,7 +71,7 @@ LOOKS = {'A': (LIGHT, BLUE), 'B': (WARM, ORANGE), 'C': (MINT, GREEN)}
 
 def kv_pages():
     """The cache of three requests: with room for the longest answer each, and in pages."""
-    ax = canvas(5.3, 2.9)
+    ax = canvas(5.3, 3.3)
     cell, left = 0.215, 0.6
 
     def token(x, y, request):
@@ -82,22 +82,22 @@ def kv_pages():
         ax.add_patch(plt.Rectangle((x, y), length * cell, cell, facecolor='none', edgecolor='black',
                                    linewidth=1.5, zorder=3))
 
-    write(ax, 0.05, 2.75, f'room for the longest answer: {LONGEST} tokens each', 10, ha='left',
+    write(ax, 0.05, 3.15, f'room for the longest answer: {LONGEST} tokens each', 10, ha='left',
           weight='bold')
     for row, (request, length) in enumerate(LENGTHS.items()):
-        y = 2.3 - 0.32 * row
+        y = 2.7 - 0.32 * row
         write(ax, 0.3, y + cell / 2, request, 10)
         for k in range(LONGEST):
             token(left + k * cell, y, request if k < length else None)
         outline(left, y, LONGEST)
-    write(ax, 0.05, 1.2, f'pages of {PAGE} tokens, given out when they are needed', 10, ha='left',
+    write(ax, 0.05, 1.6, f'pages of {PAGE} tokens, given out when they are needed', 10, ha='left',
           weight='bold')
     order = ['A', 'C', 'B', 'A', 'C', 'C']          # in which the requests needed their pages
     left_over, used = dict(LENGTHS), sum(LENGTHS.values())
-    for number in range(2 * LONGEST // PAGE):
+    for number in range(len(LENGTHS) * LONGEST // PAGE):
         request = order[number] if number < len(order) else None
         x = left + number % 4 * (PAGE * cell + 0.1)
-        y = 0.72 - 0.45 * (number // 4)
+        y = 1.12 - 0.42 * (number // 4)
         for k in range(PAGE):
             token(x + k * cell, y, request if request and k < left_over[request] else None)
         outline(x, y, PAGE)
@@ -106,8 +106,8 @@ def kv_pages():
             left_over[request] -= PAGE
     assert all(rest <= 0 for rest in left_over.values())
     reserved, in_pages = LONGEST * len(LENGTHS), PAGE * len(order)
-    write(ax, 5.25, 1.98 + cell / 2, f'{used} of {reserved}\nused', 9, ha='right')
-    write(ax, 5.25, 0.6, f'{used} of {in_pages}\nused', 9, ha='right')
+    write(ax, 5.25, 2.38 + cell / 2, f'{used} of {reserved}\nused', 9, ha='right')
+    write(ax, 5.25, 1.0, f'{used} of {in_pages}\nused', 9, ha='right')
     return ax
 
 

@@ -1,7 +1,7 @@
 """What the steps wait for: one function for each finding, which returns it with its evidence, or None.
 
 ``at_most`` is Amdahl's bound: by which factor a step would be faster if what the finding speaks of cost
-nothing. Where a remedy was tested, the test's interval replaces it, for then it is known better.
+nothing. Where a remedy was tested, what the test found replaces it, for then it is known better.
 """
 
 import linecache
@@ -359,11 +359,11 @@ def deterministic(e: Evidence) -> Finding | None:
 
 
 def _bound(e: Evidence, id: str, part: float) -> float:
-    """The upper end of the test's interval where there was a test, else Amdahl's bound."""
+    """The tested ratio where there was a test, else Amdahl's bound for half of a step at most."""
     tested = e.tested(id)
-    if tested is None or tested.verdict == 'undecided' and tested.high > 5:
-        return without(e.step, min(part, 0.5 * e.step)) if tested is None else max(1.0, tested.ratio)
-    return max(1.0, min(tested.high, without(e.step, 0.999 * e.step)))
+    if tested is None:
+        return without(e.step, min(part, 0.5 * e.step))
+    return max(1.0, tested.ratio)
 
 
 def _evidence_of_test(e: Evidence, id: str, text: str) -> str:
@@ -417,7 +417,7 @@ def threads(e: Evidence) -> Finding | None:
     if own > cores and best is None and any(r.id.startswith('threads-') for r in e.results.values()):
         at_most = 1.0
     else:
-        at_most = best.high if best else without(e.step, 0.5 * e.step)
+        at_most = best.ratio if best else without(e.step, 0.5 * e.step)
     test = (
         f' With {best.title.split()[0]} a step takes {ms(best.after)} instead of {ms(best.before)}.'
         if best

@@ -456,7 +456,7 @@ def _what_ifs(session: Session, until: float) -> Generator[None, Step, None]:
     end = until
     if session.copy is not None and not session.compiles:
         until -= min(25.0, 0.35 * (end - perf_counter()))  # left for torch.compile
-    chosen = [remedy for remedy in whatifs.remedies(session) if remedy.applies()]
+    chosen = [r for r in whatifs.remedies(session) if r.applies() and r.worth_testing()]
     step = statistics.median(s.seconds for s in session.ordinary())
     losses: dict[str, str] = {}
     steps = 2 * (len(chosen) + 2)

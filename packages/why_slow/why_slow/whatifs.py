@@ -72,6 +72,7 @@ class Remedy:
     id = ''
     title = ''
     finding: str | None = None
+    part = ''  # of a step, if it can make only this part shorter
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -81,6 +82,14 @@ class Remedy:
     def applies(self) -> bool:
         """Whether the script has what this switches; what does not apply is left out."""
         return True
+
+    def worth_testing(self) -> bool:
+        """Whether it could make a step 3% shorter, so that its test may take time from others."""
+        if not self.part:
+            return True
+        steps = self.session.ordinary()
+        spent = sum(step.parts.get(self.part, 0.0) for step in steps)
+        return spent > 0.03 * sum(step.seconds for step in steps)
 
     def apply(self) -> None:
         """Switch it."""
@@ -178,6 +187,7 @@ class OptimizerFlag(Remedy):
     """``fused`` or ``foreach`` in the parameter groups, which optimizers read again at each step."""
 
     finding = 'optimizer-loop'
+    part = 'optimizer'
     flag = ''
 
     def applies(self):
@@ -242,6 +252,7 @@ class MatmulPrecision(Remedy):
 
 class ReplayBatch(Remedy):
     id, title, finding = 'replay-batch', 'a loader that costs nothing (the same batch again)', 'loader'
+    part = 'loader'
 
     def applies(self):
         return self.watch.batch is not None
