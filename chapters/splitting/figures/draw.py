@@ -272,7 +272,7 @@ def fsdp():
                     edgecolor='white')
     ax.set(ylim=(4.1, -0.6), xlim=(-0.1, max(end for *_, end in done) + 0.1), xticks=[], xlabel='time',
            yticks=[0, 1, 2.2, 2.9, 3.6],
-           yticklabels=['arithmetic', 'network', *(f'layer {layer + 1} in memory' for layer in range(layers))])
+           yticklabels=['arithmetic', 'network', *(f'layer {k + 1} in memory' for k in range(layers))])
     ax.tick_params('y', length=0)
     ax.grid(visible=False)
     return ax
