@@ -171,12 +171,16 @@ def loader(e: Evidence) -> Finding | None:
     line, inner = _sampled(e, lambda part, places: part == 'loader')
     how = '' if workers is None else f' (num_workers={workers})'
     where = f', most of it in {looks.named(inner)}: {looks.text_of(inner)}' if inner and inner != line else ''
+    at_most = without(e.mean, waited)
+    replayed = e.tested('replay-batch')
+    if replayed is not None and replayed.verdict == 'faster':
+        at_most = replayed.ratio
     return Finding(
         'loader',
         'The steps wait for the data loader',
         f'{ms(waited)} of {ms(e.mean)} of a step, {percent(share)}, pass in the loader{how}{where}.',
         looks.named(inner or line),
-        without(e.mean, waited),
+        at_most,
     )
 
 
