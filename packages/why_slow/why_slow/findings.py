@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tested_results.numbers import seconds as ms
 from why_slow import looks
 from why_slow.plan import Session
 from why_slow.watch import is_ordinary, usual_counts
@@ -151,12 +152,6 @@ def times(number: float) -> str:
 
 def percent(share: float) -> str:
     return f'{100 * share:.0f}%' if share >= 0.01 else f'{100 * share:.1f}%'
-
-
-def ms(seconds: float) -> str:
-    from tested_results.numbers import seconds as written
-
-    return written(seconds)
 
 
 # The findings ------------------------------------------------------------------------------------
