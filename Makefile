@@ -17,6 +17,7 @@ help:
 	@echo "               a run that was interrupted, or of which a notebook raised"
 	@echo "make ledger    write this machine's ledger from the last run, to contribute it"
 	@echo "make repeat    run the book N=1 more times in fresh processes, for the spread between runs"
+	@echo "make compare   OLD=ledgers/a.json NEW=ledgers/b.json: what changed from one ledger to another"
 	@echo "make mutants   plant faults in the experiments; a claim that still holds proves nothing"
 	@echo "make student   a copy of the book without solutions, in _build/student"
 	@echo "make epub      the book as one file, in _build/epub; make pdf: in _build/pdf"
@@ -30,7 +31,8 @@ exercises: ; @$(FRONT) exercises
 refresh: ; @$(FRONT) refresh $(NB) $(if $(ALL),--all-outputs) $(if $(KEPT),--kept)
 ledger: ; @$(FRONT) ledger
 repeat: ; @$(FRONT) repeat $(or $(N),1)
+compare: ; @$(FRONT) compare $(OLD) $(NEW)
 mutants: ; @$(FRONT) mutants $(NB)
 env student epub pdf: ; @$(FRONT) $@
 clean: ; @$(FRONT) clean $(if $(ENV),--env)
-.PHONY: help book check test lab exercises refresh ledger repeat mutants env student epub pdf clean
+.PHONY: help book check test lab exercises refresh ledger repeat compare mutants env student epub pdf clean

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from tested_results import ledgers, numbers
+from tested_results import ledgers, machine, numbers
 from tested_results.claims import MARKS, MEASURED, Claim
 from tested_results.ledgers import Ledger
 from tools import ledger_page
@@ -71,9 +71,9 @@ def elsewhere(c: Claim, machines: list[Ledger]) -> list[Claim]:
 
 
 def between(c: Claim, machines: list[Ledger]) -> str:
-    """The interval between runs on such a machine, where several are stored."""
-    here = ledgers.kind(c.where)
-    led = next((m for m in machines if m.kind == here), None)
+    """The interval between runs on such a machine with this one's releases, where several are stored."""
+    here, ours = ledgers.kind(c.where), machine.machine()
+    led = next((m for m in machines if m.kind == here and ledgers.same_releases(m.machine, ours)), None)
     record = led.records.get(c.id) if led else None
     if record is None or len(record.runs) < 2:
         return ''

@@ -170,6 +170,7 @@ COMMANDS = {
     'refresh': ['-m', 'tools.refresh'],
     'ledger': ['-m', 'tools.ledger', 'write'],
     'repeat': ['-m', 'tools.ledger', 'repeat'],
+    'compare': ['-m', 'tools.ledger', 'compare'],
     'mutants': ['-m', 'tools.mutants'],
     **{name: ['-m', 'tools.student', name] for name in ('student', 'epub', 'pdf')},
 }

@@ -2,9 +2,11 @@
 
     python -m tools.ledger            write this machine's ledger from the last run of the book
     python -m tools.ledger repeat N   run the book N more times in fresh processes, then write it
+    python -m tools.ledger compare A B   print what changed from one ledger to another
 
-A ledger is ``ledgers/<kind of machine>.json``; ``tested_results.ledgers`` says what it has, and
-``tested_results.judgement`` what a new run means beside it.
+A ledger is ``ledgers/<kind of machine and frameworks' releases>.json``; ``tested_results.ledgers`` says
+what it has, ``tested_results.judgement`` what a new run means beside it, and ``tested_results.comparing``
+what changed from one to another.
 """
 
 import argparse
@@ -15,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from tested_results import execution, ledgers, machine
+from tested_results import comparing, execution, ledgers, machine
 from tested_results.claims import Claim
 from tested_results.ledgers import KEPT, Ledger, Refused, claims_of, with_results_of_other_machines
 from tools import quotations, runs, source
@@ -35,6 +37,19 @@ def all_ledgers() -> list[Ledger]:
         return ledgers.load_all(FOLDER)
     except Refused as e:
         raise Refused(f'{e} Make it anew with: make ledger') from None
+
+
+def load(path: Path) -> Ledger:
+    """A ledger that somebody names.
+
+    Raises:
+        Refused: there is no such file, or it is no ledger; the message says what to do.
+    """
+    if not path.is_file():
+        there = ', '.join(p.name for p in sorted(FOLDER.glob('*.json'))) or 'none'
+        raise Refused(f'There is no ledger {path}. Ledgers in {FOLDER}: {there}. A new one: make book, '
+                      'then make ledger.')
+    return ledgers.load(path)
 
 
 def quotable(paths: Iterable[Path]) -> dict[str, Claim]:
@@ -89,10 +104,15 @@ def last_run() -> tuple[dict[str, Claim], list[str]]:
     return found, absent
 
 
+def folder_of_repetitions() -> Path:
+    """Where repetitions on this kind of machine, with these releases of the frameworks, are kept."""
+    return RUNS / ledgers.slug(machine.machine())
+
+
 def repetitions() -> dict[str, list[dict]]:
     """What the repetitions of the run that the pages show said, by id."""
     further: dict[str, list[dict]] = {}
-    for path in sorted(RUNS.glob('*.json')):
+    for path in sorted(folder_of_repetitions().glob('*.json')):
         for i, c in json.loads(path.read_text()).items():
             further.setdefault(i, []).append(c)
     return further
@@ -100,8 +120,9 @@ def repetitions() -> dict[str, list[dict]]:
 
 def repeat(n: int) -> None:
     """Run the book ``n`` times in fresh processes; a notebook's results are kept as soon as it ends."""
-    RUNS.mkdir(parents=True, exist_ok=True)
-    first = 1 + max((int(p.stem) for p in RUNS.glob('*.json')), default=0)
+    folder = folder_of_repetitions()
+    folder.mkdir(parents=True, exist_ok=True)
+    first = 1 + max((int(p.stem) for p in folder.glob('*.json')), default=0)
     todo = [p for p in source.notebooks() if not source.missing(source.framework(p))
             and quotations.calls(p)]
     for run in range(first, first + n):
@@ -109,14 +130,21 @@ def repeat(n: int) -> None:
         for i, path in enumerate(todo, 1):
             done = runs.execute(path, f'[run {run}, {i}/{len(todo)}] ')
             kept |= {c.id: {k: c.data()[k] for k in KEPT} for c in claims_of(done)}
-            source.put_whole(RUNS / f'{run:03}.json', json.dumps(kept))
+            source.put_whole(folder / f'{run:03}.json', json.dumps(kept))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog='tools.ledger', description=__doc__.split('\n')[0])
-    parser.add_argument('what', nargs='?', choices=['write', 'repeat'], default='write')
-    parser.add_argument('times', nargs='?', type=int, default=1)
+    commands = parser.add_subparsers(dest='what', metavar='what')
+    commands.add_parser('write')
+    commands.add_parser('repeat').add_argument('times', nargs='?', type=int, default=1)
+    two = commands.add_parser('compare')
+    two.add_argument('old', type=Path)
+    two.add_argument('new', type=Path)
     args = parser.parse_args()
+    if args.what == 'compare':
+        print(comparing.table(load(args.old), load(args.new)), end='')
+        return 0
     if args.what == 'repeat':
         if args.times < 1:
             parser.error('repeat takes a number of runs, such as: make repeat N=3')

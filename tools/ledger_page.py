@@ -14,7 +14,7 @@ import nbformat
 
 from tested_results import ledgers, machine, numbers
 from tested_results.claims import MARKS, VERDICTS, Claim
-from tested_results.ledgers import Ledger, Record
+from tested_results.ledgers import Ledger, Record, releases
 from tools import quotations, source
 from tools.source import ROOT
 
@@ -162,13 +162,25 @@ def badges(record: Record) -> str:
     return '<br>'.join(lines)
 
 
+def names_of(stored: list[Ledger]) -> list[str]:
+    """A name for each machine: its processor, and its releases where two ledgers have the same one."""
+    processors = Counter(led.machine['processor'] for led in stored)
+    names = []
+    for led in stored:
+        name = led.machine['processor']
+        if processors[name] > 1:
+            name = ', '.join([name, *(f'{what} {n}' for what, n in releases(led.machine).items())])
+        names.append(name)
+    return names
+
+
 def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[str, str]) -> str:
     """The ledger as Markdown with one table, to stand below the text of ``ledger.md``.
 
     Args:
         asked: for results that the book asks to guess, the address of the question.
     """
-    names = ['this run', *(led.machine['processor'] for led in stored)]
+    names = ['this run', *names_of(stored)]
     rows = [summary.replace('ledger: ', '**', 1).replace(' statements:', ' statements:**', 1), '',
             by_kind(entries), '', '| machine | what it is |', '|---|---|',
             f'| this run | {machines(entries)} |']

@@ -193,3 +193,16 @@ def test_a_part_of_a_run_makes_no_kind_of_machine_familiar():
     failing = [result(f'a-{i}') for i in range(60)] + [result('b-c', verdict='fails')]
     assert not judge(failing, [], stored=[part]).red
     assert judge(failing, [], stored=[replace(part, part='')]).red
+
+
+def test_a_release_that_nobody_has_recorded_makes_findings_of_its_failures():
+    """On a machine with a ledger, a timed failure is red; with another release of a framework it is news."""
+    old = many(100)
+    new = [*old[1:], result('c-0', 'fails', value=1.0)]
+    assert 'no line of expected.csv' in judge(new, old).red[0]
+    said = judge(new, old, {**HERE, 'torch': '2.14.1'}, stored=[ledger_of(old)])
+    assert not said.red and [f.split(':')[0] for f in said.findings] == ['c-0']
+    assert judge(new, old, {**HERE, 'torch': '2.13.0+cpu'}, stored=[ledger_of(old)]).red     # a build of it
+    # what no clock made is red there as well: the sentence is wrong with that release, and somebody must know
+    fails, held = result('f-0', 'fails', kind='fact'), result('f-0', kind='fact')
+    assert judge([fails], [held], {**HERE, 'torch': '2.14.1'}, stored=[ledger_of(old)]).red

@@ -203,12 +203,27 @@ def test_a_run_that_is_not_of_this_book_any_more_does_not_count(book, monkeypatc
 
 def test_repetitions_add_up(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger, 'RUNS', tmp_path)
+    folder = ledger.folder_of_repetitions()
+    folder.mkdir()
     for k in range(3):
         now = {'verdict': 'holds', 'value': float(k), 'low': 0.1, 'high': 4.0}
-        (tmp_path / f'{k:03}.json').write_text(json.dumps({'a-b': now, f'a-{k}': now}))
+        (folder / f'{k:03}.json').write_text(json.dumps({'a-b': now, f'a-{k}': now}))
     assert {i: len(c) for i, c in ledger.repetitions().items()} == {
         'a-b': 3, 'a-0': 1, 'a-1': 1, 'a-2': 1}
     assert [c['value'] for c in ledger.repetitions()['a-b']] == [0.0, 1.0, 2.0]
+    here = ledger.machine.machine()
+    monkeypatch.setattr(ledger.machine, 'machine', lambda: {**here, 'torch': '3.0.0'})
+    assert ledger.repetitions() == {}           # those of another release are another ledger's
+
+
+def test_what_changed_from_one_ledger_to_another(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ledger, 'FOLDER', tmp_path)
+    path = ledger.write({'a-b': result('a-b')}, {})
+    monkeypatch.setattr(sys, 'argv', ['ledger', 'compare', str(path), str(path)])
+    assert ledger.main() == 0 and '1 results are in both ledgers; 0 changed.' in capsys.readouterr().out
+    monkeypatch.setattr(sys, 'argv', ['ledger', 'compare', str(path), 'none.json'])
+    with pytest.raises(ledgers.Refused, match='There is no ledger none.json. .*make ledger'):
+        ledger.main()
 
 
 @pytest.mark.slow
@@ -245,6 +260,7 @@ except KeyboardInterrupt:
     finally:
         child.kill()
         child.stdout.close()
-    assert [p.name for p in tmp_path.iterdir()] == ['001.json']
-    assert json.loads((tmp_path / '001.json').read_text()) == {
+    kept, = tmp_path.glob('*/*')
+    assert kept.name == '001.json' and kept.parent.name == ledger.folder_of_repetitions().name
+    assert json.loads(kept.read_text()) == {
         'a-b': {'verdict': 'holds', 'value': 3.0, 'low': 2.0, 'high': 4.0}}

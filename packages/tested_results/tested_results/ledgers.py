@@ -35,6 +35,7 @@ MACHINE = {
     'processor': {'type': 'string'}, 'cores': {'type': 'integer'}, 'memory_gib': {'type': 'integer'},
     'gpus': {'type': 'array', 'items': {'type': 'string'}}, 'system': {'type': 'string'},
     'python': {'type': 'string'}}
+FRAMEWORKS = ('torch', 'mxnet')
 VERSIONS = {name: {'type': ['string', 'null']} for name in ('numpy', 'mxnet', 'torch')}
 
 
@@ -138,9 +139,23 @@ def same_but_for_processor(a: dict, b: dict) -> bool:
     return all(a[k] == b[k] for k in ('cores', 'gpus', 'system'))
 
 
+def releases(m: dict) -> dict[str, str]:
+    """The frameworks that a machine had, and their releases: ``2.13.0`` for the build ``2.13.0+cpu``."""
+    return {name: m[name].split('+')[0] for name in FRAMEWORKS if m.get(name)}
+
+
+def same_releases(a: dict, b: dict) -> bool:
+    """Whether two runs had the same releases of those frameworks that both had."""
+    ours, theirs = releases(a), releases(b)
+    return all(ours[name] == theirs[name] for name in ours.keys() & theirs.keys())
+
+
 def slug(m: dict) -> str:
-    """A file's name for this kind of machine."""
-    return re.sub(r'[^a-z0-9]+', '-', kind(m).lower()).strip('-')
+    """A file's name for this kind of machine with these releases of the frameworks."""
+    words = [kind(m)]
+    for name, release in releases(m).items():
+        words += [name, release]
+    return re.sub(r'[^a-z0-9]+', '-', ' '.join(words).lower()).strip('-')
 
 
 def load(path: Path, ids: Iterable[str] | None = None) -> Ledger:

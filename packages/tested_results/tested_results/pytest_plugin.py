@@ -185,8 +185,9 @@ class Results:
         except ledgers.Refused as e:
             return Judgement(red=[str(e)])
         here = machine.machine()
-        same_kind = [led for led in stored if led.kind == ledgers.kind(here)]
-        self.ledger = same_kind[0] if same_kind else None
+        comparable = [led for led in stored if led.kind == ledgers.kind(here)
+                      and ledgers.same_releases(led.machine, here)]
+        self.ledger = comparable[0] if comparable else None
         known = judgement.expected(folder)
         reference, homes = self._stored_results()
         said = judgement.judge(self.found, here, stored, reference, known, beside=self.beside)
@@ -240,7 +241,10 @@ class Results:
         counts = Counter(c.verdict for c in self.found)
         write(f'results: {len(self.found)}: ' + ', '.join(f'{n} {v}' for v, n in counts.items()))
         if self.ledger is None:
-            write(f'no stored ledger is of this kind of machine ({ledgers.kind(machine.machine())})')
+            here = machine.machine()
+            frameworks = ', '.join(f'{name} {number}' for name, number in ledgers.releases(here).items())
+            write(f'no stored ledger is of this kind of machine ({ledgers.kind(here)}) and these releases '
+                  f'({frameworks or "no framework"})')
         else:
             within, between, n = ledgers.count_inside_intervals(self.found, self.ledger)
             write(f'medians of this run in the stored intervals: {within} of {n} within one run, '
