@@ -619,11 +619,28 @@ def repair(paths: list[Path]) -> None:
                          'write now, and mend REPAIRS in tools/pages.py')
 
 
-def shared(page: str, address: str, title: str) -> str:
-    """A page with what other sites show beside a link to it: its title and a picture."""
+def described(page: str, about: str) -> str:
+    """A page that tells a search engine, or a program that shows links, what it is about."""
+    return page.replace('</head>', f'<meta name="description" content="{escape(about)}"/>\n</head>', 1)
+
+
+def put_sources(html: Path, shown: dict[Path, nbformat.NotebookNode]) -> None:
+    """What *Download this page* gives: the notebook and the Markdown that a reader can use.
+
+    Sphinx puts its own input there, which has directives for it and the cards of results in its sentences.
+    """
+    for path, nb in shown.items():
+        source.write(html / '_sources' / path.relative_to(ROOT), nb)
+    for path in source.pages():
+        if path.suffix == '.md':
+            put(html / '_sources' / path.relative_to(ROOT), path.read_text())
+
+
+def shared(page: str, address: str, title: str, about: str) -> str:
+    """A page with what other sites show beside a link to it: its title, what it is about, and a picture."""
     heading = re.search(r'<title>(.*?)( &#8212; .*)?</title>', page)[1]
     said = {'og:type': 'website', 'og:site_name': escape(title), 'og:title': heading,
-            'og:image': f'{address.rstrip("/")}/_static/social.png'}
+            'og:description': escape(about), 'og:image': f'{address.rstrip("/")}/_static/social.png'}
     tags = ''.join(f'<meta property="{k}" content="{v}"/>\n' for k, v in said.items())
     card = '<meta name="twitter:card" content="summary_large_image"/>\n'
     return page.replace('</head>', f'{tags}{card}</head>', 1)
@@ -662,8 +679,10 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
             (html / f'{posixpath.basename(page)}.html').write_text(MOVED.format(f'{page}.html'))
     lead_on(html)
     there = [page for page in source.toc() if (html / f'{page}.html').exists()]
+    articles = searching.read(html, there)
+    about = {html / f'{name}.html': searching.description(article) for name, article in articles.items()}
     results = json.loads(json_text)['claims']
-    (html / searching.NAME).write_text(searching.index(html, there, results, asked))
+    (html / searching.NAME).write_text(searching.index(articles, results, asked))
     (html / 'searchindex.js').unlink()           # what Sphinx's own search reads
     config = yaml.safe_load((sphinx_source / '_config.yml').read_text())
     title, address = config['title'], config['html'].get('baseurl', '')
@@ -674,9 +693,13 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
              if path.parent != html or path.stem in ('search', 'genindex')]
     repair(whole)
     orders.put(html, there)
-    if address:
-        for path in whole:
-            path.write_text(shared(path.read_text(), address, title))
+    for path in whole:
+        page = path.read_text()
+        if about.get(path):
+            page = described(page, about[path])
+        if address:
+            page = shared(page, address, title, about.get(path, title))
+        path.write_text(page)
 
 
 def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
@@ -702,6 +725,7 @@ def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
     try:
         shutil.copytree(built / 'html', new)
         finish(new, sphinx_source, json_text, asked)
+        put_sources(new, shown)
         if html.exists():
             html.rename(gone)
         new.rename(html)

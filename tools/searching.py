@@ -19,21 +19,42 @@ NOT_TEXT = ('.headerlink, .cell_input, .cell_output, pre, script, style, img, .d
 Entry = tuple[int, str, str, str, str]      # page by number, anchor, kind, title, text
 
 
-def index(html: Path, toc: list[str], results: list[dict], asked: set[str]) -> str:
+def read(html: Path, toc: list[str]) -> dict[str, bs4.Tag]:
+    """The text of each page by its name, in the order of the book; without what is asked, see :func:`hide`."""
+    articles = {}
+    for name in toc:
+        articles[name] = bs4.BeautifulSoup((html / f'{name}.html').read_text(), 'html.parser').article
+        hide(articles[name])
+    return articles
+
+
+def description(article: bs4.Tag, most: int = 200) -> str:
+    """What a page is about, for a list of results or beside a link: its first paragraph, ``most`` characters.
+
+    It ends with a whole word, and with a whole sentence where one ends beyond the middle.
+    """
+    paragraphs = [said(p) for p in article.select('h1 ~ p, h1 ~ * p') if not p.find_parent(class_='admonition')]
+    first = next((text for text in paragraphs if len(text) > 40), '')
+    if len(first) <= most:
+        return first
+    part = first[:most]
+    sentence = part.rfind('. ') + 1
+    return part[:sentence] if sentence > most / 2 else part[:part.rfind(' ')] + ' …'
+
+
+def index(articles: dict[str, bs4.Tag], results: list[dict], asked: set[str]) -> str:
     """The script: all pages with their titles, and their entries.
 
     Args:
-        html: the pages; ``toc`` names them in the order of the book.
+        articles: the pages, see :func:`read`.
         results: of the ledger, each with its id, page and sentence.
         asked: ids of results that the book asks to guess; the search gives no number of them away.
     """
     pages, entries = [], []
-    for number, name in enumerate(toc):
-        article = bs4.BeautifulSoup((html / f'{name}.html').read_text(), 'html.parser').article
-        hide(article)
+    for number, (name, article) in enumerate(articles.items()):
         pages.append([name, said(article.h1)])
         entries += of_page(article, number)
-    place = {name: number for number, name in enumerate(toc)}
+    place = {name: number for number, name in enumerate(articles)}
     for result in results:
         sentence = NUMBER.sub('…', result['sentence']) if result['id'] in asked else result['sentence']
         entries.append((place[result['page']], result['id'], 'result', sentence, ''))

@@ -165,7 +165,7 @@ def test_the_sign_is_drawn_by_its_script(tmp_path):
 def test_a_published_page_says_what_a_link_to_it_shows(html, tmp_path):
     page = (html / 'chapters/reference/ledger.html').read_text()
     assert 'og:' not in page and not (html / '_static' / 'social.png').exists()
-    told = shared(page, 'https://some.org/book', 'A & B')
+    told = shared(page, 'https://some.org/book', 'A & B', 'About <it>')
     assert '<meta property="og:title" content="The ledger"/>' in told
     assert '<meta property="og:image" content="https://some.org/book/_static/social.png"/>' in told
     assert '<meta property="og:site_name" content="A &amp; B"/>' in told

@@ -163,6 +163,18 @@ def test_by_keyboard(browser):
     closed(browser)
 
 
+def test_by_keyboard_while_the_page_still_scrolls(browser):
+    """Tab reaches a number before it is in the window; its card waits until it is there."""
+    browser.run('document.documentElement.style.scrollBehavior = "smooth"')
+    browser.press('Tab', 4)                     # through the first card, to a number far below
+    assert browser.run(f'document.activeElement === {OTHER}')
+    inside = f'(() => {{ const r = {OTHER}.getBoundingClientRect(); return r.top >= 0 && r.bottom <= innerHeight }})()'
+    assert browser._wait(lambda: browser.run(inside) or None)
+    seen = 'getComputedStyle(document.querySelector(".d2l-card")).visibility'
+    assert browser._wait(lambda: browser.run(seen) == 'visible' or None)
+    assert 'holds' in browser.run(SEEN)
+
+
 def test_a_link_of_the_card_is_followed(browser):
     browser.press('Tab', 3)
     browser.press('Enter')

@@ -283,12 +283,45 @@ def test_what_the_search_looks_in(tmp_path):
         '</div><section id="in"><h2>Inner</h2><p>more</p></section></section></article>')
     results = [{'id': 'a-b', 'page': 'one', 'sentence': 'It takes 5.3× as long.'},
                {'id': 'a-n', 'page': 'one', 'sentence': 'It makes 7 graphs.'}]
-    text = searching.index(tmp_path, ['one'], results, {'a-b'})
+    text = searching.index(searching.read(tmp_path, ['one']), results, {'a-b'})
     found = json.loads(text.removeprefix('d2lSearch(').removesuffix(');\n'))
     assert found == {'pages': [['one', 'One']], 'entries': [
         [0, 'ex', 'exercise', 'Why', 'Exercise 3. How?'],
         [0, 'top', 'section', 'One', 'Text, takes …× as long.'], [0, 'in', 'section', 'Inner', 'more'],
         [0, 'a-b', 'result', 'It takes …× as long.', ''], [0, 'a-n', 'result', 'It makes 7 graphs.', '']]}
+
+
+@pytest.mark.parametrize(('paragraphs', 'about'), [
+    (['Run this page.', 'A GPU that waits for its host computes nothing, and this page shows it.'],
+     'A GPU that waits for its host computes nothing, and this page shows it.'),
+    (['It takes <a class="d2l-said" data-asked="#">5.3× as long</a> beside a program that computes.'],
+     'It takes …× as long beside a program that computes.'),
+    (['word ' * 30 + 'end. ' + 'more ' * 30], ('word ' * 30 + 'end.')),
+    (['<div class="note admonition"><p>Not measured here: the numbers are those of another machine.</p></div>',
+      'What the page itself says stands below that, and is what it is about.'],
+     'What the page itself says stands below that, and is what it is about.'),
+    (['word ' * 60], 'word ' * 39 + 'word …'),
+    (['Short.'], '')])
+def test_a_page_says_what_it_is_about(tmp_path, paragraphs, about):
+    """In its first paragraph, cut at the end of a sentence or a word; no number that is asked is in it."""
+    texts = ''.join(text if text.startswith('<div') else f'<p>{text}</p>' for text in paragraphs)
+    (tmp_path / 'one.html').write_text(f'<article><section><h1>One</h1>{texts}</section></article>')
+    found = searching.description(searching.read(tmp_path, ['one'])['one'])
+    assert found == about
+    page = pages.described('<head></head>', 'A "word" & more')
+    assert page == '<head><meta name="description" content="A &quot;word&quot; &amp; more"/>\n</head>'
+
+
+def test_what_is_downloaded_is_the_notebook_itself_and_not_what_sphinx_read(tmp_path):
+    path = source.notebooks()[0]
+    nb = source.read(path)
+    place = tmp_path / '_sources' / path.relative_to(ROOT)
+    place.parent.mkdir(parents=True)
+    place.write_text('what Sphinx read')
+    pages.put_sources(tmp_path, {path: nb})
+    assert source.read(place) == nb
+    markdown = ROOT / 'chapters' / 'start' / 'intro.md'
+    assert (tmp_path / '_sources' / markdown.relative_to(ROOT)).read_text() == markdown.read_text()
 
 
 def test_each_exercise_leads_to_its_solutions():

@@ -25,7 +25,11 @@
     const { clientWidth: width, clientHeight: height } = document.documentElement, rects = [...link.getClientRects()];
     const at = rects.find((r) => point && point.y >= r.top && point.y <= r.bottom && point.x >= r.left - 1 && point.x <= r.right + 1)
       || rects[0];
-    if (!at || at.bottom < 0 || at.top > height) { close(); return; }
+    const away = !at || at.bottom < 0 || at.top > height;
+    if (away && !focused) { close(); return; }
+    // By Tab a number is reached before the page has scrolled to it: its card waits until it is there.
+    card.style.visibility = away ? 'hidden' : '';
+    if (away) return;
     card.style.maxHeight = '';
     const wide = card.offsetWidth, tall = card.offsetHeight + GAP + MARGIN, below = height - at.bottom;
     const above = below < tall && at.top > below, room = (above ? at.top : below) - GAP - MARGIN;

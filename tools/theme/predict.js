@@ -18,8 +18,11 @@
   }
   const write = (guesses) => JSON.stringify({ guesses }, null, 1);
 
-  // A number as a reader types it; NaN for anything else. 1,000 may be a thousand or one: it is neither.
-  const parse = (text) => /^[+]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text.trim()) ? Number(text) : NaN;
+  // A number as a reader types it, 3 or 3×; NaN for anything else. 1,000 may be a thousand or one: it is neither.
+  function parse(text) {
+    const number = text.trim().replace(/ ?[x×]$/i, '');
+    return /^[+]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(number) ? Number(number) : NaN;
+  }
 
   // What was typed as an entry, or a sentence that says what to mend.
   function entry(guess, low, high) {
@@ -29,7 +32,7 @@
       return 'The ends of the interval are numbers above zero, the smaller one first.';
     }
     if (!has(guess) && has(low)) return { guess: Math.exp((Math.log(l) + Math.log(h)) / 2), low: l, high: h };
-    if (!positive(g)) return 'A guess is a number above zero, such as 3 or 0.25, with a point and no other signs.';
+    if (!positive(g)) return 'A guess is a number above zero, such as 3 or 0.25, with a point for a fraction and without a unit.';
     if (has(low) && !(l <= g && g <= h)) return 'Your guess lies outside your own interval.';
     return { guess: g, low: has(low) ? l : null, high: has(low) ? h : null };
   }

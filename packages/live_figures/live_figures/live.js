@@ -183,6 +183,14 @@
     return `A timeline of ${n} rounds: ` + names.join(', ');
   }
 
+  // A number as somebody types it, with or without its unit; a comma stands before three digits alone. NaN for anything else.
+  function typed(text, unit) {
+    let number = text.trim();
+    if (unit && number.endsWith(unit)) number = number.slice(0, -unit.length).trim();
+    const sound = /^[+-]?(\d{1,3}(,\d{3})+|\d+|(?=\.\d))(\.\d*)?(e[+-]?\d+)?$/i.test(number);
+    return sound ? Number(number.replace(/,/g, '')) : NaN;
+  }
+
   function build(fig) {
     const box = document.getElementById(`live-${fig.name}`), values = {}, fields = {};
     const form = make('form', { 'aria-label': fig.title }), grid = make('div', { class: 'live-figure-inputs' });
@@ -202,10 +210,11 @@
       const exact = make('input', { type: 'text', inputmode: 'decimal', autocomplete: 'off', 'aria-label': `${i.label}, as a number${i.unit ? `, ${i.unit}` : ''}` });
       slider.addEventListener('input', () => set(i, list[slider.value]));
       exact.addEventListener('change', () => {
-        const x = Number(exact.value.replace(/,/g, '')), fits = exact.value.trim() !== '' && x >= i.low && x <= i.high && !(i.whole && x % 1);
+        const x = typed(exact.value, i.unit), fits = x >= i.low && x <= i.high && !(i.whole && x % 1);
         if (fits) { set(i, x); return; }
         exact.setAttribute('aria-invalid', 'true');
-        said.textContent = `${i.label}: please give a ${i.whole ? 'whole ' : ''}number from ${tick(i.low, { unit: '' })} to ${withUnit(tick(i.high, { unit: '' }), i)}.`;
+        const comma = Number.isNaN(x) && exact.value.includes(',') ? ' A fraction is written with a point, as in 1.5.' : '';
+        said.textContent = `${i.label}: please give a ${i.whole ? 'whole ' : ''}number from ${tick(i.low, { unit: '' })} to ${withUnit(tick(i.high, { unit: '' }), i)}.${comma}`;
       });
       fields[i.name] = { put: (x) => {
         slider.value = nearest(list, x);
