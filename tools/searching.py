@@ -20,7 +20,7 @@ Entry = tuple[int, str, str, str, str]      # page by number, anchor, kind, titl
 
 
 def read(html: Path, toc: list[str]) -> dict[str, bs4.Tag]:
-    """The text of each page by its name, in the order of the book; without what is asked, see :func:`hide`."""
+    """The text of each page by its name, in the order of the book, without what is asked (:func:`hide`)."""
     articles = {}
     for name in toc:
         articles[name] = bs4.BeautifulSoup((html / f'{name}.html').read_text(), 'html.parser').article
@@ -33,8 +33,12 @@ def description(article: bs4.Tag, most: int = 200) -> str:
 
     It ends with a whole word, and with a whole sentence where one ends beyond the middle.
     """
-    paragraphs = [said(p) for p in article.select('h1 ~ p, h1 ~ * p') if not p.find_parent(class_='admonition')]
-    first = next((text for text in paragraphs if len(text) > 40), '')
+    first = ''
+    for paragraph in article.select('h1 ~ p, h1 ~ * p'):
+        text = said(paragraph)
+        if len(text) > 40 and not paragraph.find_parent(class_='admonition'):
+            first = text
+            break
     if len(first) <= most:
         return first
     part = first[:most]

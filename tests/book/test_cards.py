@@ -168,7 +168,8 @@ def test_by_keyboard_while_the_page_still_scrolls(browser):
     browser.run('document.documentElement.style.scrollBehavior = "smooth"')
     browser.press('Tab', 4)                     # through the first card, to a number far below
     assert browser.run(f'document.activeElement === {OTHER}')
-    inside = f'(() => {{ const r = {OTHER}.getBoundingClientRect(); return r.top >= 0 && r.bottom <= innerHeight }})()'
+    inside = (f'(() => {{ const r = {OTHER}.getBoundingClientRect(); '
+              'return r.top >= 0 && r.bottom <= innerHeight })()')
     assert browser._wait(lambda: browser.run(inside) or None)
     seen = 'getComputedStyle(document.querySelector(".d2l-card")).visibility'
     assert browser._wait(lambda: browser.run(seen) == 'visible' or None)

@@ -449,8 +449,9 @@ def test_a_screen_reader_finds_names_values_and_what_changed(browser):
 
 
 @pytest.mark.parametrize(('typed', 'good'), [
-    ('12.5', True), ('1,000', True), ('30 GB/s', True), ('1e2', True), ('', False), ('0', False), ('fast', False),
-    ('1e99', False), ('30 MB/s', False), ('2,50', False), ('1,5', False), ('1.234,5', False)])
+    ('12.5', True), ('1,000', True), ('30 GB/s', True), ('1e2', True), ('', False), ('0', False),
+    ('fast', False), ('1e99', False), ('30 MB/s', False), ('2,50', False), ('1,5', False),
+    ('1.234,5', False)])
 def test_a_number_that_makes_no_sense_is_answered(browser, typed, good):
     field = 'document.getElementById("live-roofline-bandwidth").nextSibling'
     browser.run(f'{field}.value = ""; {field}.focus()')

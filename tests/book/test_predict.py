@@ -217,7 +217,8 @@ def test_what_is_no_interval_is_declined(browser, places, numbers, words):
     (('', '2', '8'), 'You guessed 4 (2–8). Measured: 5×. That is off by a factor of 1.25, '
      'inside', 4), (('3', '2', '4'), 'off by a factor of 1.67, outside your interval', 3),
     ((' 1e-30 ', '', ''), 'factor of 5e30', 1e-30), (('1e300', '', ''), 'factor of 2e299', 1e300),
-    (('4x', '2×', '8 ×'), 'off by a factor of 1.25, inside', 4), (('.5', '', ''), 'factor of 10.', 0.5), (('5.', '', ''), 'factor of 1.00', 5),
+    (('4x', '2×', '8 ×'), 'off by a factor of 1.25, inside', 4),
+    (('.5', '', ''), 'factor of 10.', 0.5), (('5.', '', ''), 'factor of 1.00', 5),
     (('5e-324', '', ''), 'factor of 1e300', 5e-324), (('+7', '', ''), 'factor of 1.40', 7)])
 def test_numbers_of_any_size_are_guesses(browser, places, numbers, words, kept):
     browser.open(places[0])

@@ -294,10 +294,10 @@ def test_what_the_search_looks_in(tmp_path):
 @pytest.mark.parametrize(('paragraphs', 'about'), [
     (['Run this page.', 'A GPU that waits for its host computes nothing, and this page shows it.'],
      'A GPU that waits for its host computes nothing, and this page shows it.'),
-    (['It takes <a class="d2l-said" data-asked="#">5.3× as long</a> beside a program that computes.'],
-     'It takes …× as long beside a program that computes.'),
+    (['It takes <a class="d2l-said" data-asked="#">5.3× as long</a> beside one that computes.'],
+     'It takes …× as long beside one that computes.'),
     (['word ' * 30 + 'end. ' + 'more ' * 30], ('word ' * 30 + 'end.')),
-    (['<div class="note admonition"><p>Not measured here: the numbers are those of another machine.</p></div>',
+    (['<div class="note admonition"><p>Not measured here: the numbers are of another machine.</p></div>',
       'What the page itself says stands below that, and is what it is about.'],
      'What the page itself says stands below that, and is what it is about.'),
     (['word ' * 60], 'word ' * 39 + 'word …'),
