@@ -35,6 +35,7 @@ from tools import (
     live,
     markup,
     orders,
+    questions,
     quotations,
     runs,
     searching,
@@ -305,9 +306,9 @@ def write_for_sphinx(document: Document, book: Book) -> None:
 
 
 def link_solutions(document: Document, book: Book) -> None:
-    """Lead from each exercise to its solutions."""
+    """Lead from each exercise to its solutions, and ask for its answer where the page can check it."""
     for cell in document.texts():
-        cell.source = exercises.with_solutions(cell.source)
+        cell.source = questions.with_forms(exercises.with_solutions(cell.source))
 
 
 def link_terms(document: Document, book: Book) -> None:

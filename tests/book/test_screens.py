@@ -232,8 +232,11 @@ def test_the_first_page_says_where_the_reader_was(html, browser):
         browser.open(html / f'chapters/reference/{page}.html')
     browser.open(front)
     assert f'You have opened 2 of {len(source.toc())} pages. You were at Glossary' in browser.run(line)
+    browser.run('localStorage.setItem("d2l-solved", JSON.stringify(["a-b"]))')
+    browser.open(front)
+    assert 'pages, and solved 1 exercise in them. You were at' in browser.run(line)
     browser.run('document.querySelector(".d2l-continue button").click()')
-    assert browser.run(line) == '' and browser.run('localStorage.getItem("d2l-read")') is None
+    assert browser.run(line) == '' and browser.run('localStorage.length') == 0
     for broken in ('{', '{"pages": 3}', '{"pages": [], "last": "javascript:1", "title": ""}', 'null'):
         browser.run(f'localStorage.setItem("d2l-read", {json.dumps(broken)})')
         browser.open(front)

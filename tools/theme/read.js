@@ -1,7 +1,7 @@
 // Which pages a reader has opened, kept in this browser alone; the first page says how many, and where to go on.
 // Without storage it says nothing.
 (() => {
-  const KEY = 'd2l-read';
+  const KEY = 'd2l-read', SOLVED = 'd2l-solved';       // SOLVED: of questions.js
   const PAGE = /(chapters\/[^/]+\/[^/]+)\.html$/;
   const NAME = /^chapters\/\w+\/\w+$/;                 // what is stored is not trusted
 
@@ -16,6 +16,13 @@
     try { localStorage.setItem(KEY, JSON.stringify(read)); } catch { /* it is not said then */ }
   }
 
+  function solved() {
+    try {
+      const labels = JSON.parse(localStorage.getItem(SOLVED));
+      return Array.isArray(labels) ? labels.length : 0;
+    } catch { return 0; }
+  }
+
   function show(place, read) {
     const line = document.createElement('p'), link = document.createElement('a'), button = document.createElement('button');
     link.href = `../../${read.last}.html`;
@@ -23,10 +30,11 @@
     button.type = 'button';
     button.textContent = 'Forget this';
     button.addEventListener('click', () => {
-      try { localStorage.removeItem(KEY); } catch { /* nothing is kept there */ }
+      try { [KEY, SOLVED].forEach((key) => localStorage.removeItem(key)); } catch { /* nothing is kept there */ }
       line.remove();
     });
-    line.append(`You have opened ${read.pages.length} of ${place.dataset.pages} pages. You were at `, link, '. ', button);
+    const n = solved(), exercises = n ? `, and solved ${n} ${n === 1 ? 'exercise' : 'exercises'} in them` : '';
+    line.append(`You have opened ${read.pages.length} of ${place.dataset.pages} pages${exercises}. You were at `, link, '. ', button);
     place.replaceChildren(line);
   }
 

@@ -58,7 +58,8 @@ class Exercise(NamedTuple):
     """What is known of an exercise: a test of its parts, the cell to begin with, what each part is.
 
     An answer that has code may take so many seconds and so many bytes. What the test imports is imported
-    before, and not at the expense of the answer.
+    before, and not at the expense of the answer. ``parts`` and ``also`` are those of :func:`numbers`: whoever
+    shows such an exercise elsewhere, as a page does, checks the same there.
     """
 
     test: Callable[..., None]
@@ -69,6 +70,8 @@ class Exercise(NamedTuple):
     memory: int = 2 << 30
     imports: tuple[str, ...] = ()
     topic: str = ''
+    parts: dict[str, Part] = {}
+    also: Sequence[dict[str, Any]] = ()
 
 
 known: dict[tuple[str, str | None], Exercise] = {}      # by label and framework
@@ -129,7 +132,7 @@ def numbers(label: str, framework: str | None = None, also: Sequence[dict[str, A
         for e in part.expected if isinstance(part.expected, set | list) else [part.expected]:
             if not isinstance(e, str | bool | int | float):
                 raise TypeError(f'{name} expects {e!r}, which is neither a number nor a word')
-    choices = {name: _choices(part, parts) for name, part in parts.items()}
+    choices = {name: choices_of(part, parts) for name, part in parts.items()}
 
     def test(*answers: Any) -> None:
         given = dict(zip(parts, answers, strict=True))
@@ -140,8 +143,9 @@ def numbers(label: str, framework: str | None = None, also: Sequence[dict[str, A
             for name, part in parts.items():
                 need(held[name][0], f'{name}, {part.asks}', part.hint, part.second)
     lines = ''.join(f'    {name}=...,   # {part.asks}\n' for name, part in parts.items())
-    _define(label, framework, Exercise(test, f'check(\n    {label!r},\n{lines})',
-                                       {name: part.asks for name, part in parts.items()}))
+    asks = {name: part.asks for name, part in parts.items()}
+    stub = f'check(\n    {label!r},\n{lines})'
+    _define(label, framework, Exercise(test, stub, asks, parts=parts, also=also))
 
 
 def text(label: str, *points: str) -> None:
@@ -230,7 +234,7 @@ def _word(x: Any) -> str:
     return {'true': 'yes', 'false': 'no'}.get(word, word)
 
 
-def _choices(part: Part, parts: dict[str, Part]) -> list[str]:
+def choices_of(part: Part, parts: dict[str, Part]) -> list[str]:
     """The words that an exercise offers for a part: in quotes, in its own line or in that of another.
 
     For a set, those in its lines. Nothing, if it offers none.
@@ -275,9 +279,14 @@ def _same(answer: Any, expected: Any, within: float | None, what: str = '',
                  'Write them as they stand there.')
             return {*map(_word, found)} == {*map(_word, expected)}
         return {number(a, what) for a in found} == expected
-    if within is None:
-        within = 1e-9 if isinstance(expected, int) and abs(expected) < 1000 else 0.02
-    return math.isclose(number(answer, what), expected, rel_tol=within)
+    return math.isclose(number(answer, what), expected, rel_tol=tolerance(expected, within))
+
+
+def tolerance(expected: float, within: float | None = None) -> float:
+    """The share by which a figure may be off, see :class:`Part`."""
+    if within is not None:
+        return within
+    return 1e-9 if isinstance(expected, int) and abs(expected) < 1000 else 0.02
 
 
 def fetch(y: Any) -> np.ndarray:
