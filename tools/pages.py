@@ -28,6 +28,7 @@ from tested_results.ledgers import Ledger, with_results_of_other_machines
 from tested_results.numbers import Misfit
 from tested_results.quoting import rendered
 from tools import (
+    bibliography,
     cards,
     exercises,
     ledger,
@@ -305,6 +306,12 @@ def write_for_sphinx(document: Document, book: Book) -> None:
         cell.source = markup.for_sphinx(cell.source, document.name, cell.id)
 
 
+def list_sources(document: Document, book: Book) -> None:
+    """On the page of sources, Sphinx's own lists in the place of plain ones."""
+    for cell in document.texts():
+        cell.source = bibliography.for_sphinx(cell.source)
+
+
 def link_solutions(document: Document, book: Book) -> None:
     """Lead from each exercise to its solutions, and ask for its answer where the page can check it."""
     for cell in document.texts():
@@ -513,7 +520,7 @@ def put_live_figures(document: Document, book: Book) -> None:
 # is filled in afterwards has its numbers already, and no term in it is linked.
 PROCESSORS: dict[str, tuple[Callable[[Document, Book], None], ...]] = {
     '.ipynb': (say_where_it_ran, write_for_sphinx, link_terms, quote, ask, point_back, split_off_questions),
-    '.md': (link_solutions, link_terms, quote, fill_in, put_live_figures),
+    '.md': (list_sources, link_solutions, link_terms, quote, fill_in, put_live_figures),
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 from pybtex.database import parse_file
 
 from tested_results.quoting import rendered
-from tools import ledger, quotations, source
+from tools import bibliography, ledger, quotations, source
 from tools.source import ROOT
 
 # Kinds of hosts that are no source: encyclopaedias that anyone edits, magazines, shops, forums, mirrors.
@@ -26,6 +26,16 @@ def test_sources_are_primary(path):
 def test_a_weak_source_is_caught():
     said = 'It [is so](https://en.wikipedia.org/wiki/X), [says the paper](https://arxiv.org/abs/1).'
     assert WEAK_HOSTS.findall(said) == ['https://en.wikipedia.org/wiki/X']
+
+
+def test_the_list_of_sources_is_what_the_entries_say():
+    """Whoever changes an entry runs ``python -m tools.bibliography``."""
+    text = bibliography.PAGE.read_text()
+    assert text == bibliography.written(text)
+    anchors = re.findall(r'<a id="([^"]+)">', text)
+    assert len(anchors) == len(set(anchors)) and set(anchors) == set(bibliography.known().entries)
+    page = bibliography.for_sphinx(text)
+    assert '<a id=' not in page and page.count('```{bibliography}\n:filter: type % "^(') == 2
 
 
 def test_the_bibliography_has_what_pages_cite_and_nothing_else():
