@@ -168,7 +168,7 @@ def test_every_word_that_is_expected_is_offered():
     for label, one in CHECKERS.items():
         for name, part in (parts := parts_of(one)).items():
             if isinstance(part.expected, str):
-                assert part.expected in definitions._choices(part, parts), (label, name)
+                assert part.expected in definitions.choices_of(part, parts), (label, name)
 
 
 @pytest.fixture

@@ -63,4 +63,7 @@ FOLDED = {
     'tr-ex-w-users': dict(token='= ⟨327{,}680⟩$ bytes', users='so ⟨14⟩ fit', all_heads='and ⟨one⟩ fits'),
     'tr-ex-w-decode': dict(one=('s = ⟨16⟩ ms', MS), int8=('and ⟨8⟩ ms', MS), all='⟨1,590⟩ a second'),
     'tr-ex-w-house': dict(load='the load is ⟨3 / 4⟩', busy='3 \\cdot 2 = ⟨6⟩$', stay='7.2 / 3 = ⟨2.4⟩$ s'),
+    'you-ex-w-bound': dict(gone='40/22 = ⟨1.82⟩', half='40/31 = ⟨1.29⟩'),
+    'you-ex-w-pays': dict(steps=r'= ⟨1{,}800⟩$ steps', lost='9 - 2.5 = ⟨6.5⟩$ s'),
+    'you-ex-spot': dict(lines=None),
 }

@@ -1,0 +1,61 @@
+"""What the notebook of this topic needs: run the command on a script, and show its report."""
+
+import html
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parent / 'scripts'
+
+
+@dataclass
+class Report:
+    """What ``why_slow`` found in a script: its text, and the same as data.
+
+    A notebook shows the text. It differs from run to run, so it is marked as measured.
+    """
+
+    script: str
+    text: str
+    data: dict
+
+    def __repr__(self) -> str:
+        return f'the report of {self.script}'
+
+    def _repr_html_(self) -> str:
+        return f'<div class="d2l-measured"><pre>{html.escape(self.text)}</pre></div>'
+
+    def what_if(self, title: str) -> dict:
+        """What was tried under this title, or predicted.
+
+        Raises:
+            KeyError: nothing was; the message says what was.
+        """
+        tried = {result['title']: result for result in self.data['what_ifs']}
+        if title not in tried:
+            raise KeyError(f'{title!r} was not tried on {self.script}, but {", ".join(tried)}')
+        return tried[title]
+
+
+def diagnose(script: str, seconds: float = 20) -> Report:
+    """Run ``python -m why_slow`` on a script of this topic.
+
+    Args:
+        script: the name of a file in the folder ``scripts``.
+        seconds: how long to watch it; the script is ended then.
+
+    Raises:
+        RuntimeError: the command failed; the message has the end of what it said.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / 'report.json'
+        command = [sys.executable, '-m', 'why_slow', '--seconds', str(seconds), '--json', str(out), script]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=SCRIPTS)
+        if done.returncode or not out.exists():
+            said = done.stdout[-1000:] + done.stderr[-2000:]
+            raise RuntimeError(f'why_slow ended with {done.returncode} on {script}:\n{said}')
+        text = done.stdout[done.stdout.index('why_slow: '):]
+        return Report(script, text, json.loads(out.read_text()))
