@@ -3,12 +3,12 @@
 Where the pages first use each helper:
 
     measuring/measuring_pytorch: compare, estimate, measure, measured, plot, predict, synchronize, try_gpu
+    measuring/regimes_pytorch: in_turn
     measuring/background_pytorch: Timer
     measuring/gpt_pytorch: GPT, count, use_svg_display
-    measuring/traces_pytorch: plot_trace, trace_events
+    measuring/traces_pytorch: plot_trace, ratio, trace_events
     measuring/around_pytorch: verify
-    hybridization/practice_pytorch: in_turn
-    hybridization/hybridization_solutions_pytorch: evaluate_accuracy_gpu, load_data, ratio
+    hybridization/hybridization_solutions_pytorch: evaluate_accuracy_gpu, load_data
     asynchrony/asynchrony_pytorch: devices, overlap, profile, put, timeline
     automatic_parallelism/automatic_parallelism_pytorch: Benchmark
     memory/memory_pytorch: resnet18

@@ -4,46 +4,6 @@ from matplotlib import pyplot as plt
 
 from chapters.drawing import BLUE, GREY, LIGHT, ORANGE, WARM, box, canvas, write
 
-COLOURS = {'overhead': '#4c72b0', 'memory': '#dd8452', 'compute': '#55a868'}
-
-
-def waits():
-    """Three programs, and what limits each: the longest bar of each group."""
-    times = {'small layers': (5.0, 0.6, 0.3), 'addition': (0.3, 5.0, 1.2),
-             'matmul': (0.3, 1.1, 5.0)}
-    _, ax = plt.subplots(figsize=(6, 2.9))
-    for i, parts in enumerate(times.values()):
-        for k, ((name, colour), t) in enumerate(zip(COLOURS.items(), parts, strict=True)):
-            ax.barh(i + 0.25 * (k - 1), t, 0.22, color=colour, label=name if i == k else None,
-                    alpha=1 if t == max(parts) else 0.45)
-    ax.set(yticks=range(3), yticklabels=list(times), xticks=[], xlabel='time that each would need alone')
-    ax.invert_yaxis()
-    ax.legend(loc='lower center', bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
-    return ax
-
-
-def roofline():
-    """Slope, ridge and flat part, with the regions named."""
-    _, ax = plt.subplots(figsize=(6, 2.9))
-    ax.loglog([1 / 32, 8, 512], [1 / 32, 8, 8], color='black', linewidth=2)
-    ax.fill_between([1 / 32, 8], [1 / 32, 8], 1 / 64, color=COLOURS['memory'], alpha=0.25, linewidth=0)
-    ax.fill_between([8, 512], [8, 8], 1 / 64, color=COLOURS['compute'], alpha=0.25, linewidth=0)
-    ax.axvline(8, ymax=0.86, color='black', linewidth=0.8, linestyle=':')
-    ax.text(1.6, 0.03, 'memory-bound', ha='center')
-    ax.text(64, 0.03, 'compute-bound', ha='center')
-    ax.text(0.25, 0.6, 'bandwidth', rotation=36, ha='center', va='center')
-    ax.text(64, 9.5, 'peak', ha='center')
-    ax.text(8, 9.5, 'ridge', ha='center', va='bottom')
-    for label, x, y, shift, side in (('addition', 1 / 12, 1 / 14, (6, -13), 'left'),
-                                     ('matmul', 130, 6.5, (-6, -11), 'right'),
-                                     ('small layers:\noverhead-bound', 2.6, 0.1, (-7, -9), 'right')):
-        ax.plot(x, y, 'o', color='black')
-        ax.annotate(label, (x, y), shift, textcoords='offset points', ha=side)
-    ax.set(xlabel='operations for each byte', ylabel='operations per second', ylim=(1 / 64, 20),
-           xticks=[], yticks=[])
-    ax.minorticks_off()
-    return ax
-
 
 def loop():
     """The method as a ring of four steps."""
@@ -94,4 +54,4 @@ def spinning():
     return ax
 
 
-FIGURES = {'waits': waits, 'roofline': roofline, 'loop': loop, 'spinning': spinning}
+FIGURES = {'loop': loop, 'spinning': spinning}
