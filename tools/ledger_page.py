@@ -8,13 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
 
-from tested_results import ledgers, machine, numbers
+from tested_results import comparing, ledgers, machine, numbers
 from tested_results.claims import MARKS, VERDICTS, Claim
-from tested_results.ledgers import Ledger, Record, releases
+from tested_results.ledgers import Ledger, Record
 from tools import quotations, source
 from tools.source import ROOT
 
@@ -113,6 +114,38 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
     return '\n'.join(head + rows) if rows else 'No statement fails on a machine whose ledger is stored.'
 
 
+def of_releases(stored: Iterable[Ledger]) -> str:
+    """What changed from one release of a framework to the next, on each machine with ledgers of several.
+
+    Args:
+        stored: all ledgers.
+    """
+    machines: dict[str, list[Ledger]] = {}
+    for led in stored:
+        machines.setdefault(led.kind, []).append(led)
+    pages = {call.id: page_name(call.page) for path in source.pages() for call in quotations.calls(path)}
+    parts = []
+    for kind, several in machines.items():
+        for old, new in pairwise(several):
+            if ledgers.same_releases(old.machine, new.machine):
+                continue
+            theirs = {id: record.result for id, record in old.records.items()}
+            found = [change for change in comparing.changes(old, new) if change.old.id in pages]
+            both = len(old.records.keys() & new.records.keys())
+            parts += [f'On {kind}, {len(found)} of {both} results changed:', '',
+                      f'| sentence | tested | {comparing.name(old, new)} | {comparing.name(new, old)} | |',
+                      '|---|---|---|---|---|']
+            for change in found:
+                id = change.old.id
+                sentence = _in_a_table(quotations.sentence(id, theirs))
+                cells = [f'<a href="../../{pages[id]}.html#{id}">{sentence}</a>', change.old.bound,
+                         f'{change.old.reading} {change.old.verdict}',
+                         f'{change.new.reading} {change.new.verdict}', change.how]
+                parts.append('| ' + ' | '.join(cells) + ' |')
+            parts.append('')
+    return '\n'.join(parts) or 'No machine has ledgers of two releases yet.'
+
+
 def history() -> str:
     """What was refuted before, from ``ledgers/refuted.csv``, as an HTML table for each topic."""
     with (ROOT / 'ledgers' / 'refuted.csv').open(newline='') as f:
@@ -162,25 +195,13 @@ def badges(record: Record) -> str:
     return '<br>'.join(lines)
 
 
-def names_of(stored: list[Ledger]) -> list[str]:
-    """A name for each machine: its processor, and its releases where two ledgers have the same one."""
-    processors = Counter(led.machine['processor'] for led in stored)
-    names = []
-    for led in stored:
-        name = led.machine['processor']
-        if processors[name] > 1:
-            name = ', '.join([name, *(f'{what} {n}' for what, n in releases(led.machine).items())])
-        names.append(name)
-    return names
-
-
 def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[str, str]) -> str:
     """The ledger as Markdown with one table, to stand below the text of ``ledger.md``.
 
     Args:
         asked: for results that the book asks to guess, the address of the question.
     """
-    names = ['this run', *names_of(stored)]
+    names = ['this run', *(led.machine['processor'] for led in stored)]
     rows = [summary.replace('ledger: ', '**', 1).replace(' statements:', ' statements:**', 1), '',
             by_kind(entries), '', '| machine | what it is |', '|---|---|',
             f'| this run | {machines(entries)} |']

@@ -24,7 +24,7 @@ import yaml
 import live_figures
 from tested_results import claims, predictions
 from tested_results.claims import Claim
-from tested_results.ledgers import Ledger, with_results_of_other_machines
+from tested_results.ledgers import Ledger, one_of_each_kind, with_results_of_other_machines
 from tested_results.numbers import Misfit
 from tested_results.quoting import rendered
 from tools import (
@@ -126,7 +126,8 @@ class Book:
         quotable: what the text may quote, by id: these results, and the stored one where they lack it.
         with_numbers: results of the stored run or of a ledger, by id; their number stands in the text
             where the shown run has none.
-        ledgers: of other machines.
+        ledgers: of other machines, one of each kind.
+        releases: all ledgers, also those of other releases of the frameworks.
         homes: for each result, by id, the page to whose sentence its box leads (:func:`homes`).
         questions: by the id of the result, in reading order.
         stored: the names of the pages that were not run here.
@@ -138,6 +139,7 @@ class Book:
     quotable: dict[str, ledger_page.Entry]
     with_numbers: dict[str, Claim] = field(default_factory=dict)
     ledgers: list[Ledger] = field(default_factory=list)
+    releases: list[Ledger] = field(default_factory=list)
     homes: dict[str, str] = field(default_factory=dict)
     questions: dict[str, Question] = field(default_factory=dict)
     stored: frozenset[str] = frozenset()
@@ -168,7 +170,8 @@ class Book:
             stored += ledger_page.collect(source.read(path), name, True)
             for _, asked in outputs(nb, predictions.METADATA_KEY):
                 questions[asked['id']] = Question(asked['id'], asked['question'], name)
-        machines = ledger.all_ledgers()
+        every_ledger = ledger.all_ledgers()
+        machines = one_of_each_kind(every_ledger)
         quotable = {e.claim.id: e for e in [*stored, *entries]}
         seconds = sum(e.claim.seconds for e in entries if not e.stored)
         # A sentence of a notebook comes before those of the other pages.
@@ -181,6 +184,7 @@ class Book:
             quotable=quotable,
             with_numbers=with_results_of_other_machines({e.claim.id: e.claim for e in stored}, machines),
             ledgers=machines,
+            releases=every_ledger,
             homes=homes(quotable, quoted),
             questions=questions,
             stored=not_run,
@@ -494,6 +498,7 @@ CONTENTS: dict[str, Callable[[Book], str]] = {
     '<!-- result -->': one_result,
     '<!-- yours -->': yours,
     '<!-- refuted -->': lambda book: ledger_page.refuted(book.ledgers, book.entries),
+    '<!-- releases -->': lambda book: ledger_page.of_releases(book.releases),
     '<!-- history -->': lambda book: ledger_page.history(),
     '<!-- guesses -->': lambda book: guesses(book.questions.values()),
     '<!-- exercises -->': lambda book: exercises.index(),

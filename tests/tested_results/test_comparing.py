@@ -61,6 +61,13 @@ def test_the_table_names_both_and_begins_with_what_changed_sides():
     assert 'Another Processor' in elsewhere and '1 results are in both' in elsewhere
 
 
+def test_of_several_ledgers_of_a_kind_a_whole_one_stands_for_it():
+    part, whole = replace(ledger_of([]), part='a half'), replace(ledger_of([], NEXT), name='two')
+    other = ledger_of([], OTHER)
+    assert ledgers.one_of_each_kind([part, other, whole]) == [whole, other]
+    assert ledgers.one_of_each_kind([whole, part]) == [whole]
+
+
 def test_releases_tell_ledgers_apart_and_builds_do_not():
     assert ledgers.slug(HERE) == 'some-processor-2-cores-no-gpu-linux-x86-64-torch-2-13-0-mxnet-1-9-1'
     assert ledgers.slug(NEXT) != ledgers.slug(HERE) == ledgers.slug({**HERE, 'torch': '2.13.0+cpu'})

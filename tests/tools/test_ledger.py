@@ -13,8 +13,8 @@ from tested_results import claims as claiming
 from tested_results import conditions, judgement, ledgers
 from tested_results.claims import METADATA_KEY
 from tests import notebook_plugin
-from tests.tested_results.made import judge, result, without
-from tools import ledger, quotations, runs, source
+from tests.tested_results.made import HERE, judge, ledger_of, result, without
+from tools import ledger, ledger_page, quotations, runs, source
 from tools.source import ROOT
 
 
@@ -172,7 +172,7 @@ def test_a_ledger_can_be_made_where_mxnet_cannot_be_installed(book, monkeypatch,
     run(one)
     assert ledger.main() == 0 and '1 results: 1 holds' in capsys.readouterr().out
     led, = ledger.all_ledgers()
-    assert set(led.records) == {'a-pt'}
+    assert set(led.records) == {'a-pt'} and led.part == 'the notebooks that run without MXNet'
     run(two)            # a run of earlier, which nobody can repeat here, does not count
     assert set(ledger.last_run()[0]) == {'a-pt'}
 
@@ -214,6 +214,18 @@ def test_repetitions_add_up(tmp_path, monkeypatch):
     here = ledger.machine.machine()
     monkeypatch.setattr(ledger.machine, 'machine', lambda: {**here, 'torch': '3.0.0'})
     assert ledger.repetitions() == {}           # those of another release are another ledger's
+
+
+def test_a_page_says_what_changed_from_one_release_to_the_next(monkeypatch):
+    call = next(c for path in source.pages() for c in quotations.calls(path) if c.id == 'msr-pt-all')
+    old = ledger_of([result(call.id, value=3.0)])
+    new = ledger_of([result(call.id, 'fails', value=1.0)], {**HERE, 'torch': '2.14.1'})
+    same = ledger_of([result(call.id, value=9.0)], {**HERE, 'mxnet': None})
+    said = ledger_page.of_releases([old, same, new])
+    assert said.count('1 of 1 results changed') == 1     # of one release and the next, not of one and itself
+    assert '| torch 2.13.0, mxnet absent | torch 2.14.1, mxnet 1.9.1 |' in said
+    assert f'#{call.id}"' in said and '1.00× (0.900–1.10) fails | on the other side of its bound |' in said
+    assert 'No machine has ledgers of two releases' in ledger_page.of_releases([old])
 
 
 def test_what_changed_from_one_ledger_to_another(tmp_path, monkeypatch, capsys):

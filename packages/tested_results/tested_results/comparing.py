@@ -83,11 +83,11 @@ def table(old: Ledger, new: Ledger) -> str:
     both = old.records.keys() & new.records.keys()
     found = changes(old, new)
     lines = [f'{len(both)} results are in both ledgers; {len(found)} changed.', '',
-             f'| result | tested | {_name(old, new)} | {_name(new, old)} | it is |', '|---|---|---|---|---|']
+             f'| result | tested | {name(old, new)} | {name(new, old)} | it is |', '|---|---|---|---|---|']
     return '\n'.join(lines + [change.row() for change in found]) + '\n'
 
 
-def _name(ledger: Ledger, other: Ledger) -> str:
+def name(ledger: Ledger, other: Ledger) -> str:
     """What tells a ledger from the other one: its releases, or its machine."""
     words = [] if ledger.kind == other.kind else [ledger.kind]
     for what in ('torch', 'mxnet', 'numpy', 'python'):

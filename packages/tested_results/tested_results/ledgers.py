@@ -186,6 +186,16 @@ def load(path: Path, ids: Iterable[str] | None = None) -> Ledger:
     return Ledger(path.stem, data['machine'], records, data.get('part', ''))
 
 
+def one_of_each_kind(stored: Iterable[Ledger]) -> list[Ledger]:
+    """One ledger of each kind of machine: a whole one if there is one, and of those the first by name."""
+    chosen: dict[str, Ledger] = {}
+    for led in stored:
+        other = chosen.get(led.kind)
+        if other is None or other.part and not led.part:
+            chosen[led.kind] = led
+    return list(chosen.values())
+
+
 def load_all(folder: Path) -> list[Ledger]:
     """The ledgers in a folder, in the order of their names; none where there is no such folder.
 
@@ -225,17 +235,20 @@ def claims_of(nb: Any) -> list[Claim]:
     return found
 
 
-def text(found: dict[str, Claim], further: dict[str, list[dict]]) -> str:
+def text(found: dict[str, Claim], further: dict[str, list[dict]], part: str = '') -> str:
     """This machine's results as a ledger, in JSON.
 
     Args:
         found: the results of the run that is shown, by id.
         further: of further runs, what :data:`KEPT` names of each result, by id.
+        part: what was run, where it was not everything.
     """
     here = machine.machine()
     about = {name: here[name] for name in (*MACHINE, *VERSIONS)}
     records = {id: Record.of_runs(claim, further.get(id, [])).data() for id, claim in found.items()}
     data = {'version': VERSION, 'machine': about, 'claims': records}
+    if part:
+        data['part'] = part
     return json.dumps(data, indent=1, ensure_ascii=False) + '\n'
 
 
