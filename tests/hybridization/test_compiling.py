@@ -160,7 +160,7 @@ def uses_its_value_twice(x):
 
 @pytest.mark.slow
 def test_a_chain_that_uses_its_value_twice_compiles_sooner_if_expressions_are_stored_earlier():
-    """What the first page of hybridization says of ``realize_opcount_threshold``, a setting inside Inductor."""
+    """What the first page of hybridization says of ``realize_opcount_threshold``, an option of Inductor."""
     def seconds_to_generate(threshold):
         with config.patch(realize_opcount_threshold=threshold):
             start = time.process_time()
