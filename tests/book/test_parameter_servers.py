@@ -2,9 +2,7 @@
 
 import itertools
 import math
-import os
 import re
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -167,7 +165,7 @@ import torch.distributed as dist
 from messages import END, pull, push
 from store import serve
 
-together, total = int(sys.argv[1]), 40
+together, what, total = int(sys.argv[1]), sys.argv[2], 40
 dist.init_process_group('gloo', timeout=timedelta(seconds=4))
 rank, pushed = dist.get_rank(), 0
 dist.barrier()
@@ -179,7 +177,9 @@ try:
         if version == END:
             break
         if rank == 2 and pushed == 5:
-            os.kill(os.getpid(), signal.SIGKILL)
+            if what == 'raises':
+                raise ValueError('a bad example')
+            os.kill(os.getpid(), signal.SIGKILL if what == 'killed' else signal.SIGSTOP)
         push(torch.ones(8), version)
         pushed += 1
 except RuntimeError as e:
@@ -190,9 +190,10 @@ os._exit(0)
 
 
 @pytest.mark.skipif(machine.machine()['torch'] is None, reason='torch is not installed')
-@pytest.mark.parametrize(('together', 'pushed'), [(1, 35), (2, 6)])
-def test_our_store_does_not_notice_a_dead_worker(tmp_path, together, pushed):
-    """Without waiting the other worker makes all that is missing of 40 gradients; with waiting one more, and no other.
+@pytest.mark.parametrize(('what', 'together', 'pushed'), [
+    ('killed', 1, 35), ('killed', 2, 6), ('raises', 1, 35), ('stopped', 1, 35)])
+def test_our_store_does_not_notice_a_dead_worker(tmp_path, what, together, pushed):
+    """Without waiting, the other worker makes all that is missing of 40 gradients; with waiting, one more.
 
     Rank 0, which takes messages from anyone, sees nothing but its own timeout.
     """
@@ -203,11 +204,13 @@ def test_our_store_does_not_notice_a_dead_worker(tmp_path, together, pushed):
     port = str(cluster.free_port())
     loopback = 'lo' if sys.platform == 'linux' else 'lo0'
     with cluster.Group() as group:
-        ranks = [group.program(f'rank {rank}', [sys.executable, str(tmp_path / 'ranks.py'), str(together)],
-                               RANK=str(rank), WORLD_SIZE='3', MASTER_ADDR=cluster.HOST, MASTER_PORT=port,
-                               GLOO_SOCKET_IFNAME=loopback, OMP_NUM_THREADS='1') for rank in range(3)]
-        for rank in ranks:
-            rank.wait(120)
-        server, worker, dead = (cluster.tail(rank.log, 2) for rank in ranks)
-    assert server == 'a timeout\npushed 0' and dead == ''
-    assert worker.endswith(f'pushed {pushed}')
+        command = [sys.executable, str(tmp_path / 'ranks.py'), str(together), what]
+        server, worker, dead = (
+            group.program(f'rank {rank}', command, RANK=str(rank), WORLD_SIZE='3', MASTER_ADDR=cluster.HOST,
+                          MASTER_PORT=port, GLOO_SOCKET_IFNAME=loopback, OMP_NUM_THREADS='1')
+            for rank in range(3))
+        server.wait(120)
+        worker.wait(120)
+        assert cluster.tail(server.log, 2) == 'a timeout\npushed 0'
+        assert cluster.tail(worker.log, 1) == f'pushed {pushed}'
+        assert 'pushed' not in cluster.tail(dead.log, 9)
