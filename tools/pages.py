@@ -83,8 +83,9 @@ MOVED = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>Thi
          '<script>location.replace("{0}" + location.hash)</script>'
          '<meta http-equiv="refresh" content="1; url={0}"/>'
          '</head><body><p>This page <a href="{0}">has moved</a>.</p></body></html>\n')
-# Pages that became two, each with the other one: where a section or a result is that it has no more.
-DIVIDED = {'chapters/hybridization/practice_pytorch': 'graphs_pytorch',
+# Pages that gave a part to another page, which has the sections and results that they have no more.
+DIVIDED = {'chapters/hybridization/hybridization_pytorch': 'graphs_pytorch',
+           'chapters/hybridization/practice_pytorch': 'graphs_pytorch',
            'chapters/hardware/hardware_pytorch': 'hardware_gpu_pytorch'}
 ON_THE_OTHER = ('<script>document.addEventListener("DOMContentLoaded", () => {{'
                 'const id = decodeURIComponent(location.hash.slice(1));'

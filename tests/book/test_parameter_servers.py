@@ -10,7 +10,7 @@ from collections import Counter
 import nbformat
 import pytest
 
-from local_cluster import links
+from local_cluster import cluster, links
 from tested_results import machine
 from tools import figures
 from tools.source import ROOT
@@ -155,3 +155,62 @@ def test_the_commands_for_pytorch_on_two_machines(tmp_path):
                  .replace('is_host=1', 'is_host=0'))
     done = [*range(35), *range(30, 60)]
     assert (shared / 'steps').read_text().split() == [str(step) for step in done], said
+
+
+STORE = '''
+import os, signal, sys
+from datetime import timedelta
+import torch
+import torch.distributed as dist
+from messages import END, pull, push
+from store import serve
+
+together, what, total = int(sys.argv[1]), sys.argv[2], 40
+dist.init_process_group('gloo', timeout=timedelta(seconds=4))
+rank, pushed = dist.get_rank(), 0
+dist.barrier()
+try:
+    if rank == 0:
+        serve(torch.zeros(8), 0.1, together, total)
+    while rank > 0:
+        version, w = pull(8, pushed if together > 1 else 0)
+        if version == END:
+            break
+        if rank == 2 and pushed == 5:
+            if what == 'raises':
+                raise ValueError('a bad example')
+            os.kill(os.getpid(), signal.SIGKILL if what == 'killed' else signal.SIGSTOP)
+        push(torch.ones(8), version)
+        pushed += 1
+except RuntimeError as e:
+    print('a timeout' if 'imed out' in str(e) else e, flush=True)
+print('pushed', pushed, flush=True)
+os._exit(0)
+'''
+
+
+@pytest.mark.skipif(machine.machine()['torch'] is None, reason='torch is not installed')
+@pytest.mark.parametrize(('what', 'together', 'pushed'), [
+    ('killed', 1, 35), ('killed', 2, 6), ('raises', 1, 35), ('stopped', 1, 35)])
+def test_our_store_does_not_notice_a_dead_worker(tmp_path, what, together, pushed):
+    """Without waiting, the other worker makes all that is missing of 40 gradients; with waiting, one more.
+
+    Rank 0, which takes messages from anyone, sees nothing but its own timeout.
+    """
+    for cell in nbformat.read(CHAPTER / 'parameter_servers_store_pytorch.ipynb', 4).cells:
+        if found := re.match(r'%%worker (messages|store)\n', cell.source):
+            (tmp_path / f'{found[1]}.py').write_text(cell.source[found.end():])
+    (tmp_path / 'ranks.py').write_text(STORE)
+    port = str(cluster.free_port())
+    loopback = 'lo' if sys.platform == 'linux' else 'lo0'
+    with cluster.Group() as group:
+        command = [sys.executable, str(tmp_path / 'ranks.py'), str(together), what]
+        server, worker, dead = (
+            group.program(f'rank {rank}', command, RANK=str(rank), WORLD_SIZE='3', MASTER_ADDR=cluster.HOST,
+                          MASTER_PORT=port, GLOO_SOCKET_IFNAME=loopback, OMP_NUM_THREADS='1')
+            for rank in range(3))
+        server.wait(120)
+        worker.wait(120)
+        assert cluster.tail(server.log, 2) == 'a timeout\npushed 0'
+        assert cluster.tail(worker.log, 1) == f'pushed {pushed}'
+        assert 'pushed' not in cluster.tail(dead.log, 9)
