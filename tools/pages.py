@@ -85,7 +85,10 @@ MOVED = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>Thi
          '</head><body><p>This page <a href="{0}">has moved</a>.</p></body></html>\n')
 # Pages that became two, each with the other one: where a section or a result is that it has no more.
 DIVIDED = {'chapters/hybridization/practice_pytorch': 'graphs_pytorch',
-           'chapters/hardware/hardware_pytorch': 'hardware_gpu_pytorch'}
+           'chapters/hardware/hardware_pytorch': 'hardware_gpu_pytorch',
+           'chapters/splitting/combined_pytorch': 'experts_pytorch',
+           'chapters/splitting/planner': 'planner_tested',
+           'chapters/transformer/serving_pytorch': 'serving_many_pytorch'}
 ON_THE_OTHER = ('<script>document.addEventListener("DOMContentLoaded", () => {{'
                 'const id = decodeURIComponent(location.hash.slice(1));'
                 'if (id && !document.getElementById(id)) location.replace("{0}.html" + location.hash);'
