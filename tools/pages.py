@@ -86,7 +86,10 @@ MOVED = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>Thi
 # Pages that gave a part to another page, which has the sections and results that they have no more.
 DIVIDED = {'chapters/hybridization/hybridization_pytorch': 'graphs_pytorch',
            'chapters/hybridization/practice_pytorch': 'graphs_pytorch',
-           'chapters/hardware/hardware_pytorch': 'hardware_gpu_pytorch'}
+           'chapters/hardware/hardware_pytorch': 'hardware_gpu_pytorch',
+           'chapters/splitting/combined_pytorch': 'experts_pytorch',
+           'chapters/splitting/planner': 'planner_tested',
+           'chapters/transformer/serving_pytorch': 'serving_many_pytorch'}
 ON_THE_OTHER = ('<script>document.addEventListener("DOMContentLoaded", () => {{'
                 'const id = decodeURIComponent(location.hash.slice(1));'
                 'if (id && !document.getElementById(id)) location.replace("{0}.html" + location.hash);'

@@ -1,7 +1,6 @@
 """The figures that a reader can turn: models, translation, tables, and the page in a real browser."""
 
 import ast
-import dataclasses
 import importlib
 import itertools
 import json
@@ -15,6 +14,7 @@ import pytest
 
 import live_figures
 from live_figures import Derived, Measured, Printed, numbers, translate
+from planning import plan
 from tools import figures, ledger_page, live, source
 from tools.source import ROOT
 
@@ -553,16 +553,11 @@ def test_waiting_is_erlangs(slots, load):
 
 
 PLANNER = source.read(ROOT / 'chapters/splitting/planner.ipynb').cells
+TESTED = source.read(ROOT / 'chapters/splitting/planner_tested.ipynb').cells
 
 
-def planner():
-    """The functions of the page, with the check that raises."""
-    return live_figures.definitions(ROOT / 'chapters/splitting/planner.ipynb',
-                                    {'math': math, 'dataclass': dataclasses.dataclass})
-
-
-def test_the_plan_has_the_words_of_its_notebook():
-    figure, plan = FIGURES['plan'], planner().plan
+def test_the_plan_has_the_words_of_the_planner():
+    figure = FIGURES['plan']
     seen = set()
     changes = ({}, {'tensor': 3}, {'stages': 5}, {'stages': 32, 'chunks': 9}, {'tokens': 2 ** 12},
                {'stages': 4, 'micro': 512}, {'tokens': 2 ** 18})
@@ -579,7 +574,6 @@ def test_the_plan_has_the_words_of_its_notebook():
 
 
 def test_stages_of_one_host_send_over_its_own_links():
-    plan = planner().plan
     one = {'tokens': 2 ** 17, 'n': 8e9, 'layers': 32, 'width': 4096, 'length': 8192, 'hosts': 1,
            'stages': 2, 'micro': 4}
     assert plan(**one)['cuts'] == plan(**one, gbit=1)['cuts'] > 0
@@ -592,7 +586,7 @@ ONE_STAGE = {'tokens': 2 ** 22, 'n': 8e9, 'layers': 32, 'width': 4096, 'length':
 
 
 def test_the_longest_stage_sets_the_time():
-    plan, few = planner().plan, {**ONE_STAGE, 'stages': 16}
+    few = {**ONE_STAGE, 'stages': 16}
     even, uneven = (plan(**{**few, 'layers': k})['compute'] for k in (64, 61))
     assert uneven == pytest.approx(even * (6 * 8e9 + 12 * 61 * 4096 ** 2) / (6 * 8e9 + 12 * 64 * 4096 ** 2)
                                    * 64 / 61)
@@ -601,7 +595,6 @@ def test_the_longest_stage_sets_the_time():
 
 
 def test_gradients_that_are_accumulated_gather_again_and_keep_less():
-    plan = planner().plan
     one, four = plan(**ONE_STAGE, gbit=2), plan(**ONE_STAGE, gbit=2, micro=4)
     hidden = one['compute']
     assert four['shards'] + hidden == pytest.approx(4 * (one['shards'] + hidden))
@@ -610,7 +603,7 @@ def test_gradients_that_are_accumulated_gather_again_and_keep_less():
 
 
 def test_a_gpu_keeps_what_is_whole_for_a_while():
-    plan, cut = planner().plan, {**ONE_STAGE, 'stages': 4, 'micro': 8}
+    cut = {**ONE_STAGE, 'stages': 4, 'micro': 8}
     kept = plan(**cut)['kept']
     layer = 2 * 2 ** 22 / 32 * 4096 * 8         # in bfloat16, of the eight layers of a stage
     whole = 8e9 / 4 * (2 + 4)                   # weights, and gradients in float32
@@ -621,7 +614,6 @@ def test_a_gpu_keeps_what_is_whole_for_a_while():
 
 
 def test_an_example_that_is_shared_gathers_keys_and_values():
-    plan = planner().plan
     inside, two_hosts = (plan(**ONE_STAGE, context=k)['context'] for k in (8, 16))
     assert inside == pytest.approx(3 * 32 * 2 * 2 * 2 ** 22 / 128 * 4096 * 7 / 450e9)
     assert two_hosts == pytest.approx(inside * 15 / 7 * 450 / 50)
@@ -645,7 +637,7 @@ def test_presets_of_the_plan_are_possible_and_those_of_its_notebook():
         there = float(re.search(way + r'\s+([\d.]+) s', printed)[1])
         here = drawn[text]['step'] if text else figure.run(figure.starts())['step']
         assert here == pytest.approx(there, rel=0.01), text
-    node, = (n for c in PLANNER if c.source.startswith('llama_8b = ') for n in ast.parse(c.source).body
+    node, = (n for c in TESTED if c.source.startswith('llama_8b = ') for n in ast.parse(c.source).body
              if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == 'llama_405b')
     preset = {i.name: i.start for i in figure.inputs} | figure.presets['Llama 3 405B on 8,192 GPUs']
     for name, value in eval(ast.unparse(node.value)).items():

@@ -294,6 +294,8 @@ def test_the_search_finds_claims_terms_and_exercises(html, browser):
 
 @pytest.mark.parametrize(('query', 'page'), [
     ('false sharing', 'hardware/hardware_memory'), ('KV cache', 'transformer/serving_pytorch'),
+    ('continuous batching', 'transformer/serving_many_pytorch'),
+    ('capacity of an expert', 'splitting/experts_pytorch'),
     ('why is my gpu idle', 'start/symptoms_input'), ('out of memory', 'start/symptoms_memory'),
     ('NCCL watchdog', 'parameter_servers/when_a_member_dies'), ('Exercise 20', 'hybridization/exercises')])
 def test_the_page_that_answers_comes_first(html, browser, query, page):

@@ -4,7 +4,7 @@ from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle
 
 from chapters.drawing import BLUE, GREEN, GREY, LIGHT, ORANGE, WARM, arrow, box, canvas, write
-from chapters.splitting.figures.live import PLANNER
+from chapters.splitting import planning
 
 STAGES, MICRO = 4, 8
 FIRST, SECOND = '#9ecae1', '#fdd0a2'        # the colours of two ranks
@@ -315,8 +315,8 @@ def overlap():
     rates = (1600, 400, 200)            # Gbit/s of a host
     _, ax = plt.subplots(figsize=(5, 2.9), layout='constrained')
     for number, gbit in enumerate(rates):
-        run = PLANNER.Run(**about, gbit=gbit)
-        compute, exposed = PLANNER.compute(run), PLANNER.shards(run)
+        run = planning.Run(**about, gbit=gbit)
+        compute, exposed = planning.compute(run), planning.shards(run)
         # two bytes for each weight, twice, and four for its gradient come into a host, but for its own part
         network = 8 * run.n * (1 - 1 / run.hosts) / run.between
         first = network / run.layers    # the layer for which the arithmetic has to wait

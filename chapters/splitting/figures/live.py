@@ -1,36 +1,31 @@
 """The figures of this topic that a reader can turn."""
 
-import math
-from dataclasses import dataclass
-from pathlib import Path
-
-from live_figures import Figure, Input, Output, definitions
-
-# What the notebook's plan refuses has numbers here as well, beside the words of its check.
-PLANNER = definitions(Path(__file__).parent.parent / 'planner.ipynb', {'math': math, 'dataclass': dataclass},
-                      skip=('check',))
-Run, check, plan = PLANNER.Run, PLANNER.check, PLANNER.plan
+from chapters.splitting.planning import Run, check, parts
+from live_figures import Figure, Input, Output
 
 
 def planned(**about):
-    """Seconds of a training step, bytes kept by a GPU, and what the notebook says of them.
+    """Seconds of a training step, bytes kept by a GPU, and what the planner says of them.
+
+    What the planner refuses has numbers here as well, beside its words.
 
     Args:
-        about: the fields of the notebook's Run.
+        about: the fields of the planner's Run.
     """
+    run = Run(**about)
     try:
-        check(Run(**about))
+        check(run)
         problem = ''
     except ValueError as error:
         problem = str(error)
-    parts = plan(**about)
+    found = parts(run)
     possible = problem == ''
-    advice = parts['advice'] if possible else ''
+    advice = found['advice'] if possible else ''
     tight = 'it may not fit' if 'may not fit' in advice else 'it does not fit'
     fits = possible and advice == ''
-    return {'compute': parts['compute'], 'sent_inside': parts['tensor'] + parts['context'],
-            'shards': parts['shards'], 'waits': parts['bubble'] + parts['cuts'], 'step': parts['step'],
-            'mfu': parts['mfu'], 'total': parts['kept'], 'problem': problem, 'possible': possible,
+    return {'compute': found['compute'], 'sent_inside': found['tensor'] + found['context'],
+            'shards': found['shards'], 'waits': found['bubble'] + found['cuts'], 'step': found['step'],
+            'mfu': found['mfu'], 'total': found['kept'], 'problem': problem, 'possible': possible,
             'advice': advice, 'fits': fits,
             'outcome': ('it fits' if fits else tight) if possible else 'not possible'}
 
