@@ -83,6 +83,8 @@ MOVED = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>Thi
          '<script>location.replace("{0}" + location.hash)</script>'
          '<meta http-equiv="refresh" content="1; url={0}"/>'
          '</head><body><p>This page <a href="{0}">has moved</a>.</p></body></html>\n')
+# Pages that are gone, each with the one that has what was worth keeping.
+GONE = {'chapters/transformer/case_study_pytorch': '../your_script/diagnosis_pytorch'}
 # Pages that gave a part to another page, which has the sections and results that they have no more.
 DIVIDED = {'chapters/hybridization/hybridization_pytorch': 'graphs_pytorch',
            'chapters/hybridization/practice_pytorch': 'graphs_pytorch',
@@ -664,7 +666,11 @@ def shared(page: str, address: str, title: str, about: str) -> str:
 
 
 def lead_on(html: Path) -> None:
-    """On a page that became two, let links to what is on the other page now lead there."""
+    """Let old addresses lead to where things are now: of pages that are gone, and of parts that moved."""
+    for page, other in GONE.items():
+        path = html / f'{page}.html'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(MOVED.format(f'{other}.html'))
     for page, other in DIVIDED.items():
         path = html / f'{page}.html'
         if path.exists():

@@ -11,7 +11,7 @@ import pytest
 
 from tested_results import machine
 from tools import figures, ledger, quotations, source
-from tools.pages import DIVIDED, MADE, lead_on, prepare, shared
+from tools.pages import DIVIDED, GONE, MADE, lead_on, prepare, shared
 from tools.source import ROOT
 from tools.theme import draw
 
@@ -172,6 +172,14 @@ def test_a_published_page_says_what_a_link_to_it_shows(html, tmp_path):
     draw.social(tmp_path / 'social.png', 'A title that takes more than one line')
     head = (tmp_path / 'social.png').read_bytes()[:24]
     assert head[1:4] == b'PNG' and (head[16:20], head[20:24]) == ((1200).to_bytes(4), (630).to_bytes(4))
+
+
+def test_the_address_of_a_page_that_is_gone_leads_on(tmp_path):
+    lead_on(tmp_path)
+    for page, other in GONE.items():
+        target = posixpath.normpath(f'{posixpath.dirname(page)}/{other}')
+        assert page not in source.toc() and target in source.toc()
+        assert f'url={other}.html' in (tmp_path / f'{page}.html').read_text()
 
 
 @pytest.mark.parametrize('page', DIVIDED)

@@ -207,10 +207,6 @@ _permanent('AVX2', lambda: 'avx2' in machine.flags(), 'this system names no AVX2
 _permanent('AVX-512', lambda: 'avx512bw' in machine.flags(), 'this processor has no AVX-512')
 _permanent('AVX-512 VNNI', lambda: 'avx512_vnni' in machine.flags(), 'this processor has no AVX-512 VNNI')
 _permanent('AMX', lambda: 'amx_bf16' in machine.flags(), 'this processor has no AMX')
-_permanent('no bfloat16 unit', lambda: bool(machine.flags()) and not
-           machine.flags() & {'avx512_bf16', 'amx_bf16', 'bf16'}, 'this processor may compute in bfloat16')
-_permanent('an energy counter', lambda: machine.joules() is not None,
-           'no energy counter that a program may read')
 _permanent('a C++ compiler', lambda: bool(machine.compiler()),
            'no C++ compiler that torch.compile can use', system=True)
 _permanent('byte counters', Path('/proc/net/dev').exists, 'this system has no /proc/net/dev',

@@ -218,23 +218,6 @@ def shared_cores(k: int = 2, too_long: float = 1.5) -> str:
         'long as one alone')
 
 
-def joules() -> float | None:
-    """Energy in joules that the processors' own counters have added up so far; None where the system
-    has no such counter, or keeps it from this user.
-
-    Only differences mean something; the counters start again at 0 after some minutes of full load.
-    Source: Linux kernel documentation, *Power Capping Framework*.
-    """
-    found = []
-    for counter in Path('/sys/class/powercap').glob('intel-rapl:[0-9]*/energy_uj'):
-        if counter.parent.name.count(':') == 1:         # a whole package, not a part of one
-            try:
-                found.append(int(counter.read_text()) / 1e6)
-            except OSError:
-                return None
-    return sum(found) if found else None
-
-
 def run_child(code: str, timeout: float = 120, **environment: str) -> str:
     """Run Python source in a fresh process and return what it prints.
 
