@@ -31,7 +31,7 @@ numbers('you-ex-w-pays',
                   'How much do all those steps save together?', 'What was paid, less what was saved.'))
 
 numbers('you-ex-spot',
-        lines=Part({'a', 'b', 'd', 'f', 'g'},
+        lines=Part({'a', 'd', 'f', 'g'},
                    'the lines at fault, a set of a, b, c, d, e, f, g, h, i: letters',
                    'Ask of each line how often it runs, and what it keeps.',
-                   'What happens once a step may be cheap. What happens for each example hardly is.'))
+                   'Once a step may be cheap, once an example hardly is. What is the default on a CPU?'))
