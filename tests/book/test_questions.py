@@ -142,6 +142,12 @@ def test_a_figure_may_be_off_by_the_same_share_in_both(browser, share):
         assert (answer(browser, label, [typed(x) for x in values])[0] == 'Right.') == held, (label, values)
 
 
+def test_each_form_has_a_name_of_its_own(browser):
+    names = browser.run('[...document.querySelectorAll("form")].map((f) => f.ariaLabel)')
+    assert len(set(names)) == len(names) == len(ALL) + len(NUMBERS)
+    assert all(name.startswith('Your answer: ') for name in names)
+
+
 def test_an_answer_in_parts_unfolds_the_solution_when_it_is_whole(browser):
     label, one = next(iter(ALL.items()))
     values = [typed(part.expected) for part in one.parts.values()]

@@ -71,7 +71,8 @@
   function build(place) {
     const parts = JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(place.dataset.parts), (c) => c.charCodeAt(0))));
     const label = place.dataset.exercise, fields = parts.map((part, k) => field(part, `${label}-${k}`));
-    const said = make('p', { role: 'status' }), form = make('form', { 'aria-label': 'Your answer', novalidate: '' });
+    const title = place.closest('.exercise')?.querySelector('.admonition-title')?.textContent ?? label;
+    const said = make('p', { role: 'status' }), form = make('form', { 'aria-label': `Your answer: ${title}`, novalidate: '' });
     parts.forEach((part, k) => form.append(make('div', {}, make('label', { for: `${label}-${k}` }, part.asks), fields[k])));
     form.append(make('button', {}, 'Check'), said);
     if (solved().includes(label)) said.textContent = 'You have solved this one.';
