@@ -25,7 +25,6 @@ from tools.source import ROOT
 
 FOLDER = Path(os.environ.get('D2L_LEDGERS') or ROOT / 'ledgers')
 RUNS = ROOT / '_build' / 'runs'
-NAMES = {'pytorch': 'PyTorch', 'mxnet': 'MXNet'}
 
 
 def all_ledgers() -> list[Ledger]:
@@ -77,7 +76,7 @@ def write(found: dict[str, Claim], further: dict[str, list[dict]]) -> Path:
     """Write this machine's ledger, whole or not at all."""
     path = FOLDER / f'{ledgers.slug(machine.machine())}.json'
     path.parent.mkdir(exist_ok=True)
-    without = [NAMES[framework] for framework in NAMES if source.missing(framework)]
+    without = [name for framework, name in source.FRAMEWORKS.items() if source.missing(framework)]
     part = f'the notebooks that run without {" and ".join(without)}' if without else ''
     source.put_whole(path, ledgers.text(found, further, part))
     return path

@@ -132,16 +132,11 @@ def of_releases(stored: Iterable[Ledger]) -> str:
             theirs = {id: record.result for id, record in old.records.items()}
             found = [change for change in comparing.changes(old, new) if change.old.id in pages]
             both = len(old.records.keys() & new.records.keys())
-            parts += [f'On {kind}, {len(found)} of {both} results changed:', '',
-                      f'| sentence | tested | {comparing.name(old, new)} | {comparing.name(new, old)} | |',
-                      '|---|---|---|---|---|']
+            parts += [f'On {kind}, {len(found)} of {both} results changed:', '', *comparing.head(old, new)]
             for change in found:
                 id = change.old.id
                 sentence = _in_a_table(quotations.sentence(id, theirs))
-                cells = [f'<a href="../../{pages[id]}.html#{id}">{sentence}</a>', change.old.bound,
-                         f'{change.old.reading} {change.old.verdict}',
-                         f'{change.new.reading} {change.new.verdict}', change.how]
-                parts.append('| ' + ' | '.join(cells) + ' |')
+                parts.append(change.row(f'<a href="../../{pages[id]}.html#{id}">{sentence}</a>'))
             parts.append('')
     return '\n'.join(parts) or 'No machine has ledgers of two releases yet.'
 

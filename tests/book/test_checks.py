@@ -7,7 +7,6 @@ import nbformat
 import pytest
 
 from answer_checks import checking, definitions, sandbox
-from answer_checks.definitions import Part
 from tested_results import machine
 from tests.book.answers import measuring
 from tests.book.answers.folded import FOLDED
@@ -106,19 +105,12 @@ def test_points_are_shown_only_after_a_text(say):
             assert one.points[0] in say(label, 'a text of at least ten words, for what it is worth')
 
 
-def parts_of(one):
-    """The parts of an exercise of figures and words, by name."""
-    inside = [c.cell_contents for c in one.test.__closure__ or ()]
-    return next((x for x in inside if isinstance(x, dict) and x
-                 and all(isinstance(part, Part) for part in x.values())), {})
-
-
 def test_no_hint_is_the_solution():
     """No figure or word that an exercise asks for stands in the hints for it."""
     for label, (right, _) in ANSWERS.items():
         for name, value in right.items() if isinstance(right, dict) else ():
             if isinstance(value, float) or (isinstance(value, int) and value > 9):
-                parts = parts_of(CHECKERS[label])
+                parts = CHECKERS[label].parts
                 hints = f'{parts[name].hint} {parts[name].second}'
                 told = re.search(rf'(?<![\d.]){re.escape(f"{value:g}")}(?![\d.])', hints)
                 assert not told, (label, name)
@@ -166,7 +158,7 @@ def test_the_figures_of_a_folded_answer_are_right(label):
 
 def test_every_word_that_is_expected_is_offered():
     for label, one in CHECKERS.items():
-        for name, part in (parts := parts_of(one)).items():
+        for name, part in (parts := one.parts).items():
             if isinstance(part.expected, str):
                 assert part.expected in definitions.choices_of(part, parts), (label, name)
 

@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 
 from tested_results.claims import Claim
+from tested_results.judgement import NEAR
 from tested_results.ledgers import Ledger, Record, interval_between_runs
 
 SIDES, NUMBERS, COUNTS = 'on the other side of its bound', 'outside of its interval', 'another count'
-NEAR = 1.05        # counts that are not whole depend on rounding: by this factor they may differ
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Change:
             return 1.0
         return self.new.value / self.old.value
 
-    def row(self) -> str:
-        """The change as a row of the table that :func:`table` makes."""
-        cells = [f'`{self.old.id}`', self.old.bound or 'nothing', f'{self.old.reading} {self.old.verdict}',
+    def row(self, title: str) -> str:
+        """The change as a row of a table in Markdown: a title, bound, both outcomes, and how it changed."""
+        cells = [title, self.old.bound or 'nothing', f'{self.old.reading} {self.old.verdict}',
                  f'{self.new.reading} {self.new.verdict}', self.how]
         return '| ' + ' | '.join(cell.strip() for cell in cells) + ' |'
 
@@ -82,12 +82,17 @@ def table(old: Ledger, new: Ledger) -> str:
     """The changes as Markdown, below a line that says how many results were compared."""
     both = old.records.keys() & new.records.keys()
     found = changes(old, new)
-    lines = [f'{len(both)} results are in both ledgers; {len(found)} changed.', '',
-             f'| result | tested | {name(old, new)} | {name(new, old)} | it is |', '|---|---|---|---|---|']
-    return '\n'.join(lines + [change.row() for change in found]) + '\n'
+    lines = [f'{len(both)} results are in both ledgers; {len(found)} changed.', '', *head(old, new),
+             *(change.row(f'`{change.old.id}`') for change in found)]
+    return '\n'.join(lines) + '\n'
 
 
-def name(ledger: Ledger, other: Ledger) -> str:
+def head(old: Ledger, new: Ledger) -> list[str]:
+    """The first two lines of a table whose rows are those of :meth:`Change.row`."""
+    return [f'| result | tested | {_name(old, new)} | {_name(new, old)} | it is |', '|---|---|---|---|---|']
+
+
+def _name(ledger: Ledger, other: Ledger) -> str:
     """What tells a ledger from the other one: its releases, or its machine."""
     words = [] if ledger.kind == other.kind else [ledger.kind]
     for what in ('torch', 'mxnet', 'numpy', 'python'):

@@ -9,7 +9,7 @@ from pathlib import Path
 from tested_results import claims as claiming
 from tested_results import conditions
 from tested_results.claims import Claim
-from tested_results.ledgers import Ledger, kind, same_but_for_processor, same_releases
+from tested_results.ledgers import Ledger, comparable, kind, same_but_for_processor
 
 EXPECTED = 'expected.csv'      # failures that are known, beside the ledgers: id, kind of machine, reason
 DECIDED = 0.9          # of the timed results that a machine can test, so many must be decided
@@ -56,11 +56,10 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
             about the machine, and does not count among the undecided ones.
     """
     said, here = Judgement(), kind(m)
-    of_this_kind = [led for led in stored if led.kind == here]
-    same = [led for led in of_this_kind if same_releases(led.machine, m)]
+    same = comparable(stored, m)
     like = [led for led in stored if same_but_for_processor(led.machine, m)]
     lines = {row['id']: row['reason'] for row in known if row['machine'] in ('*', here)}
-    other_releases_alone = of_this_kind and not same
+    other_releases_alone = not same and any(led.kind == here for led in stored)
     familiar = not other_releases_alone and (
         any(not led.part for led in same) or any(row['machine'] == here for row in known))
 

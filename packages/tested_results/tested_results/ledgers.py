@@ -186,6 +186,11 @@ def load(path: Path, ids: Iterable[str] | None = None) -> Ledger:
     return Ledger(path.stem, data['machine'], records, data.get('part', ''))
 
 
+def comparable(stored: Iterable[Ledger], m: dict) -> list[Ledger]:
+    """The ledgers of a machine's kind whose runs had the same releases of the frameworks."""
+    return [led for led in stored if led.kind == kind(m) and same_releases(led.machine, m)]
+
+
 def one_of_each_kind(stored: Iterable[Ledger]) -> list[Ledger]:
     """One ledger of each kind of machine: a whole one if there is one, and of those the first by name."""
     chosen: dict[str, Ledger] = {}

@@ -185,8 +185,7 @@ class Results:
         except ledgers.Refused as e:
             return Judgement(red=[str(e)])
         here = machine.machine()
-        comparable = [led for led in stored if led.kind == ledgers.kind(here)
-                      and ledgers.same_releases(led.machine, here)]
+        comparable = ledgers.comparable(stored, here)
         self.ledger = comparable[0] if comparable else None
         known = judgement.expected(folder)
         reference, homes = self._stored_results()
