@@ -82,11 +82,13 @@ optimizer = torch.optim.Adam(net.parameters(), fused=True)
 '''
     ),
     'kept-graph': training(before='kept = []', after='kept.append(loss)'),
-    'evaluation-gradients': training(
+    'evaluation-gradients': training(  # a short epoch: the run must see its end on a machine of any speed
+        batches='itertools.islice(Batches(), 4)',
         end='''net.eval()
     for x, y in Batches():
         net(x)
-    net.train()'''
+    net.train()''',
+        head='import itertools\n' + HEAD,
     ),
     'checkpoints': training(after='torch.save(net.state_dict(), "net.pt")'),
     'gaps': training(after='time.sleep(0.05)'),
