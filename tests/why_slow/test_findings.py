@@ -92,6 +92,44 @@ optimizer = torch.optim.Adam(net.parameters(), fused=True)
     ),
     'checkpoints': training(after='torch.save(net.state_dict(), "net.pt")'),
     'gaps': training(after='time.sleep(0.05)'),
+    'graph-breaks': training(
+        before='''
+class Logging(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(64, 512)
+        self.last = nn.Linear(512, 10)
+
+    def forward(self, x):
+        h = self.first(x).relu()
+        self.seen = h.mean().item()     # a number in Python ends the graph
+        return self.last(h)
+
+
+plain = Logging()
+net = torch.compile(plain, backend='eager')
+optimizer = torch.optim.Adam(plain.parameters(), fused=True)
+'''
+    ),
+    'recompilation': training(  # each third step has a size of its own, which dynamic=False compiles anew
+        before='''
+torch._dynamo.config.recompile_limit = 10_000
+torch._dynamo.config.accumulated_recompile_limit = 10_000
+plain = net
+net = torch.compile(plain, backend='eager', dynamic=False)
+
+
+class Growing:
+    step = 0
+
+    def __iter__(self):
+        for _ in range(64):
+            rows = 8 + Growing.step // 3
+            Growing.step += 1
+            yield data.tensors[0][:rows], data.tensors[1][:rows]
+''',
+        batches='Growing()',
+    ),
 }
 
 
@@ -99,10 +137,14 @@ optimizer = torch.optim.Adam(net.parameters(), fused=True)
 def _as_before(monkeypatch, tmp_path):
     """What the scripts switch on in this process is switched off again."""
     monkeypatch.chdir(tmp_path)
+    limits = torch._dynamo.config.recompile_limit, torch._dynamo.config.accumulated_recompile_limit
     yield
     torch.autograd.set_detect_anomaly(False)
     torch.use_deterministic_algorithms(False)
     sys.setprofile(None)
+    torch._dynamo.config.recompile_limit = limits[0]
+    torch._dynamo.config.accumulated_recompile_limit = limits[1]
+    torch._dynamo.reset()
 
 
 @pytest.mark.slow

@@ -147,6 +147,31 @@ def test_ctrl_c_once_reports(tmp_path):
 
 
 @pytest.mark.slow
+def test_ctrl_c_twice_ends_a_script_that_cleans_up_for_long(tmp_path):
+    script = tmp_path / 'train.py'
+    script.write_text(
+        'import time\ntry:\n'
+        + '\n'.join('    ' + line for line in training(after='print("step", flush=True)').splitlines())
+        + '\nfinally:\n    print("cleaning up", flush=True)\n    time.sleep(600)\n'
+    )
+    command = [sys.executable, '-m', 'why_slow', '--seconds', '600', '--no-what-ifs', str(script)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    steps = 0
+    for line in process.stdout:
+        steps += line == 'step\n'
+        if steps == 60:
+            process.send_signal(signal.SIGINT)
+            steps += 1
+        if line == 'cleaning up\n':
+            process.send_signal(signal.SIGINT)
+            break
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert 'KeyboardInterrupt' in said
+    assert list(tmp_path.iterdir()) == [script]
+
+
+@pytest.mark.slow
 def test_processes_of_the_loader_end(tmp_path):
     script = tmp_path / 'train.py'
     script.write_text(
