@@ -52,10 +52,14 @@ class Block(nn.Module):
 
     def __init__(self, d: int, heads: int, attend: Callable) -> None:
         super().__init__()
-        self.heads, self.attend = heads, attend
-        self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
-        self.qkv, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d)
-        self.up, self.down = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+        self.heads = heads
+        self.attend = attend
+        self.norm1 = nn.LayerNorm(d)
+        self.qkv = nn.Linear(d, 3 * d)
+        self.out = nn.Linear(d, d)
+        self.norm2 = nn.LayerNorm(d)
+        self.up = nn.Linear(d, 4 * d)
+        self.down = nn.Linear(4 * d, d)
 
     def forward(self, x, layer, cache=None, at=None, mask=None):
         b, t, d = x.shape
@@ -63,7 +67,8 @@ class Block(nn.Module):
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         if cache is not None:
             k, v = cache.extend(layer, k, v, at)
-        x = x + self.out(self.attend(q, k, v, mask).transpose(1, 2).reshape(b, t, d))
+        mixed = self.attend(q, k, v, mask).transpose(1, 2).reshape(b, t, d)
+        x = x + self.out(mixed)
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
@@ -73,19 +78,24 @@ class GPT(nn.Module):
     def __init__(self, vocabulary: int, d: int = 96, layers: int = 3, heads: int = 4, context: int = 128,
                  attend: Callable = fused) -> None:
         super().__init__()
-        self.heads, self.context = heads, context
-        self.token, self.place = nn.Embedding(vocabulary, d), nn.Embedding(context, d)
+        self.heads = heads
+        self.context = context
+        self.token = nn.Embedding(vocabulary, d)
+        self.place = nn.Embedding(context, d)
         self.blocks = nn.ModuleList(Block(d, heads, attend) for _ in range(layers))
-        self.norm, self.head = nn.LayerNorm(d), nn.Linear(d, vocabulary, bias=False)
+        self.norm = nn.LayerNorm(d)
+        self.head = nn.Linear(d, vocabulary, bias=False)
         self.head.weight = self.token.weight        # one table reads tokens and scores them
         for table in (self.token, self.place):      # small: a model that knows nothing rates all alike
             nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, tokens: torch.Tensor, cache: Cache | None = None) -> torch.Tensor:
-        at, mask = torch.arange(tokens.shape[1], device=tokens.device), None
+        at = torch.arange(tokens.shape[1], device=tokens.device)    # the tokens' places
+        mask = None
         if cache is not None:
             at = cache.length[:, None] + at
-            mask = (torch.arange(int(at.max()) + 1, device=at.device) <= at[..., None])[:, None]
+            seen = torch.arange(int(at.max()) + 1, device=at.device)
+            mask = (seen <= at[..., None])[:, None]
             cache.length = at[:, -1] + 1
         x = self.token(tokens) + self.place(at)
         for i, block in enumerate(self.blocks):

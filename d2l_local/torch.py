@@ -29,7 +29,7 @@ from d2l_local import timers
 from d2l_local.gpt import GPT
 from d2l_local.plotting import Animator, plot, plot_trace, timeline, use_svg_display
 from d2l_local.torch_training import accuracy, evaluate_accuracy_gpu, load_data, resnet18
-from tested_results import claims, machine, timing, traces
+from tested_results import claims, conditions, machine, timing, traces
 from tested_results.claims import count, estimate, verify
 from tested_results.predictions import predict
 from tested_results.timing import measured
@@ -47,6 +47,15 @@ __all__ = ['Animator', 'Benchmark', 'GPT', 'Timer', 'accuracy', 'compare', 'coun
 
 def __dir__() -> list[str]:
     return __all__
+
+
+@conditions.condition('PyTorch before 2.14')
+def _dispatch_modes_switch_off_compiled_code() -> str:
+    """Until 2.13 a call inside a dispatch mode made Dynamo skip the function for good."""
+    major, minor = map(int, torch.__version__.split('.')[:2])
+    if (major, minor) < (2, 14):
+        return ''
+    return f'PyTorch {torch.__version__} compiles the function again'
 
 
 def trace_events(record: torch.profiler.profile, phases: Sequence[str]) -> list[traces.Event]:

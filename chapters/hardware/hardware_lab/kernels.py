@@ -190,6 +190,15 @@ def stream_triad(a, b, c, s):
     for i in range(a.size):
         a[i] = b[i] + s * c[i]
 
+
+@njit(nogil=True)
+def stream_scale(a, b, s):
+    """STREAM's scale: a number is read and one is written. A plain copy would become a call of ``memcpy``,
+    which writes large arrays around the caches."""
+    for i in range(a.size):
+        a[i] = s * b[i]
+
+
 @njit(nogil=True)
 def clock_chain(x, n):
     """``n`` times multiply and exclusive or, each needing the last: 3 + 1 cycles on most cores."""

@@ -60,7 +60,8 @@ class Roof:
         """What a core can reach at most, by operations for each byte moved, and where real work stands.
 
         Args:
-            peaks: operations per second of each ceiling, by name.
+            peaks: operations per second of each ceiling, by name; the highest is drawn as the roof's own
+                peak, which was measured in turn with the operations.
 
         Returns:
             The axes, both logarithmic.
@@ -69,7 +70,8 @@ class Roof:
         """
         plotting.use_svg_display()
         _, axes = plotting.plt.subplots(figsize=(6.5, 3.8))
-        giga, top = 1e-9, max(peaks.values())
+        giga, top = 1e-9, float(np.median(self.peak))
+        peaks = {**peaks, max(peaks, key=peaks.get): top}
         slopes = sorted(((float(np.median(s)), name) for name, s in self.slopes.items()), reverse=True)
         for (rate, name), style in zip(slopes, ('-', '--'), strict=False):
             axes.plot([0.05 / giga / rate, top / rate], [0.05, top * giga], style, color='#888888',
@@ -98,7 +100,7 @@ def measure(jobs: Mapping[str, tuple[Callable, float, float, str]], arrays: tupl
             bounds it: ``'reading'``, or ``'writing'`` if it writes. Before a line is written it is
             read (write-allocate), so each written byte counts twice.
         arrays: three of float32, alike and of :func:`beyond_caches` bytes, that the slopes are
-            measured with: a sum of the first; STREAM's triad and a copy into the first. They are
+            measured with: a sum of the first; STREAM's triad and scale into the first. They are
             changed. A slope is the best of these and of its jobs, round by round, and the peak the best
             of its own loop and of all jobs, so nothing lies above the roof: a matrix unit raises it.
         no_ceiling: as from :func:`beyond_caches`.
@@ -108,7 +110,7 @@ def measure(jobs: Mapping[str, tuple[Callable, float, float, str]], arrays: tupl
     peak, half = kernels.fma_peak(max(kernels.widths())), np.float32(0.5)
     streams = {'words': (lambda: kernels.read_all(a.view(np.int64)), a.nbytes, 'reading'),
                'triad': (lambda: kernels.stream_triad(a, b, c, half), 4 * a.nbytes, 'writing'),
-               'copy': (lambda: np.copyto(a, b), 3 * a.nbytes, 'writing')}
+               'scale': (lambda: kernels.stream_scale(a, b, half), 3 * a.nbytes, 'writing')}
     every = {k: job for k, (job, *_) in [*streams.items(), *jobs.items()]}
     every['peak'] = lambda: peak(AT_PEAK)
     calls = []

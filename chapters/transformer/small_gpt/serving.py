@@ -75,7 +75,8 @@ class Server:
                              f'{self.net.context}: shorten the prompt, or ask for less')
         if len(self.queue) >= self.waiting:
             raise QueueFull(f'{self.waiting} requests wait already: try again later')
-        self.queue.append(request := Request(prompt, limit, self.steps))
+        request = Request(prompt, limit, self.steps)
+        self.queue.append(request)
         return request
 
     def cancel(self, request: Request) -> None:
@@ -95,7 +96,8 @@ class Server:
         if not any(self.active):
             return False
         self.steps += 1
-        self.cache.length *= torch.tensor([r is not None for r in self.active])   # free ones start anew
+        occupied = torch.tensor([request is not None for request in self.active])
+        self.cache.length = torch.where(occupied, self.cache.length, 0)     # free slots start anew
         with torch.no_grad():
             self.last = self.net(self.last, self.cache)[:, -1:].argmax(-1)
         for slot, request in enumerate(self.active):
@@ -108,14 +110,17 @@ class Server:
         one = Cache(self.net, 1)
         with torch.no_grad():
             token = int(self.net(request.prompt[None], one)[0, -1].argmax())
-        self.cache.kv[:, :, slot], self.cache.length[slot] = one.kv[:, :, 0], one.length[0]
-        self.last[slot], self.active[slot] = token, request
+        self.cache.kv[:, :, slot] = one.kv[:, :, 0]
+        self.cache.length[slot] = one.length[0]
+        self.last[slot] = token
+        self.active[slot] = request
         self._give(slot, request, token)
 
     def _give(self, slot: int, request: Request, token: int) -> None:
         request.answer.append(token)
         if len(request.answer) == request.limit:
-            request.finished, self.active[slot] = self.steps, None
+            request.finished = self.steps
+            self.active[slot] = None
 
     def run(self) -> int:
         """Step until all requests have been answered; returns the number of steps."""
