@@ -1,8 +1,8 @@
 """The figures of this book that a reader can turn: where they stand, and what they start from.
 
-``chapters/TOPIC/figures/live.py`` has ``LIVE``, a figure of ``live_figures`` by each name. Where ``index.md``
-says ``<!-- live: NAME -->``, the page gets the figure. In JupyterLab (``make lab``), a cell shows the same
-figure: ``from tools.live import turn; turn('roofline')``.
+``chapters/TOPIC/figures/live.py`` has ``LIVE``, a figure of ``live_figures`` by each name. Where a page of
+the topic, a notebook or Markdown, says ``<!-- live: NAME -->``, it gets the figure. In JupyterLab
+(``make lab``), a cell shows the same figure: ``from tools.live import turn; turn('roofline')``.
 """
 
 import html
