@@ -376,6 +376,39 @@ def test_every_topic_asks_above_each_figure_and_says_below_what_to_see(topic, ru
         assert made.count('window.liveFigures = window.liveFigures || []') == len(marks)
 
 
+def test_a_notebook_says_how_a_cell_shows_its_figure(runs):
+    """In JupyterLab the mark is no picture; on the page the figure takes the place of the whole line."""
+    some = 0
+    for path in source.notebooks():
+        for m in (m for text in texts(path) for m in live.MARK.finditer(text)):
+            assert f"`from tools.live import turn; turn('{m[1]}')`" in m[0], path.name
+            assert 'In a cell' not in live.insert(m[0], FIGURES, runs).partition('<script>')[0]
+            some += 1
+    assert some >= 8
+
+
+def test_figures_start_from_what_their_pages_say():
+    """Where a start is no result, it is a setting of the page, or a number that it prints."""
+    start = {name: {i.name: i.start for i in f.inputs} for name, f in FIGURES.items()}
+
+    def all_of(page):
+        cells = source.read(ROOT / f'chapters/{page}.ipynb').cells
+        return '\n'.join(c.source + ''.join(o.get('text', '') for o in c.get('outputs', [])) for c in cells)
+
+    v = start['context']
+    weights = 12 * v['layers'] * v['d'] ** 2 + v['vocabulary'] * v['d']
+    assert f'{weights:,} of them in matrix' in all_of('transformer/transformer_pytorch')
+    v = start['segments']
+    assert f'{v["blocks"] * v["inside"]:.1f} MB kept' in all_of('memory/savings_pytorch')
+    assert 'work = [0.08] * 4' in all_of('splitting/pipeline_pytorch')
+    v, page = start['ways'], all_of('parameter_servers/parameter_servers_pytorch')
+    assert f'links.Network(hosts={v["m"]}, mbit={v["rate"]})' in page
+    assert f'travel={v["latency"] / 1000}' in page
+    assert f'{start["fits"]["card"]} GB' in all_of('memory/memory_pytorch')
+    v = start['queue']
+    assert f'lengths_of(requests, {v["tokens"]}, 120, draw)' in all_of('transformer/serving_many_pytorch')
+
+
 def named(one):
     """The names of the results from which a number follows."""
     if isinstance(one, Derived):
