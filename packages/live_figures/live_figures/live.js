@@ -176,7 +176,7 @@
     names.forEach((lane, k) => parts.push(make('text', { x: 4, y: 15 + 34 * k }, lane)));
     fig.lanes.forEach(([lane, start, end], s) => rounds.forEach((v, i) => {
       const width = x.place(Math.min(v[end], now)) - x.place(v[start]);
-      if (width > 0) parts.push(make('rect', { x: x.place(v[start]), y: 19 + 34 * names.indexOf(lane), height: 14,
+      if (width > 1e-9) parts.push(make('rect', { x: x.place(v[start]), y: 19 + 34 * names.indexOf(lane), height: 14,
         width: Math.max(0.4, width - (width > 3 ? 0.8 : 0)), class: `lane s${s % fig.kinds} ${i % 2 ? 'odd' : ''}` }));
     }));
     if (fig.clock) parts.push(make('line', { x1: x.place(now), x2: x.place(now), y1: 4, y2: to, class: 'now' }));
