@@ -14,6 +14,7 @@ import pytest
 
 import live_figures
 from live_figures import Derived, Measured, Printed, numbers, translate
+from local_cluster import links
 from planning import plan
 from tested_results import predictions
 from tools import figures, ledger_page, live, pages, source
@@ -402,7 +403,10 @@ def test_figures_start_from_what_their_pages_say():
     assert f'{v["blocks"] * v["inside"]:.1f} MB kept' in all_of('memory/savings_pytorch')
     assert 'work = [0.08] * 4' in all_of('splitting/pipeline_pytorch')
     v, page = start['ways'], all_of('parameter_servers/parameter_servers_pytorch')
-    assert f'links.Network(hosts={v["m"]}, mbit={v["rate"]})' in page
+    assert f'links.Network(hosts={v["m"]}, mbit=100)' in page
+    assert v['rate'] == pytest.approx(100 * links.Network.goodput, abs=0.05)
+    assert '117 KB for our eight ranks' in page
+    assert FIGURES['ways'].run(FIGURES['ways'].starts())['crossing'] == pytest.approx(117e3, abs=500)
     assert f'travel={v["latency"] / 1000}' in page
     assert f'{start["fits"]["card"]} GB' in all_of('memory/memory_pytorch')
     v = start['queue']

@@ -52,8 +52,8 @@ LIVE = {
          Output('free', 'one wait, at the end', 's'), Output('ratio', 'the first ÷ the second')),
         ('{n} rounds: {barriers} with a wait in each, {free} with one at the end, {ratio} to 1. '
          'With one wait at the end, {pacer} the pace.',
-         'After {t} of 32 steps, {done} rounds with a wait are done. Without, {issued} are issued, and '
-         '{queued} of them are not computed yet.'),
+         'After {t} of 32 steps, {done} rounds with a wait are done. Without, {issued} are issued, '
+         '{queued} of them not computed yet.'),
         count='n', clock='now', lanes=(
             ('a wait each: host', 'issue', 'compute'), ('a wait each: device', 'compute', 'back'),
             ('a wait each: host', 'back', 'end'), ('one wait: host', 'ahead', 'ahead_end'),

@@ -49,7 +49,6 @@ def edge(number):
 L1, FAR = one_of(10_000, 'hw-dram-l1.first_cache'), one_of(10_000, 'hw-dram-l1.from_memory')
 DISK = one_of(1024, 'hw-queue-depth.one_at_a_time')
 L2, L3 = row('L2 cache hit'), row('L3 cache hit, not shared')
-FARTHEST = row('256 MB memory reference')
 
 LIVE = {
     'budget': Figure(
@@ -79,13 +78,14 @@ LIVE = {
          Input('l1', 'A read from the first', 'ns', 0.1, 100, 1.5, measured=L1, more=True),
          Input('l2', 'from the second', 'ns', 0.1, 100, 5, measured=L2, more=True),
          Input('l3', 'from the third', 'ns', 1, 1000, 16, measured=L3, more=True),
-         Input('memory', 'from memory', 'ns', 1, 1000, 75, measured=FARTHEST, more=True)),
+         Input('memory', 'from memory', 'ns', 1, 1000, 75, measured=row('256 MB memory reference'),
+               more=True)),
         (Output('time', 'time of a read', 's'), Output('in1', 'from the first cache', '%'),
          Output('miss', 'from memory', '%')),
         ('It fits in {where}: a read takes {time}, {ratio}× the time of a hit in the first cache.',),
         over='size', rows=(16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576),
         drawn=('time',), log_y=True,
-        points=(Point('64 MiB', 65_536, FAR), Point('256 MB', 262_144, FARTHEST))),
+        points=(Point('64 MiB', 65_536, FAR),)),
     'sharing': Figure(
         'How seldom must a shared line be written?', sharing,
         (Input('steps', 'Steps between two writes', '', 1, 1000, 1, whole=True),

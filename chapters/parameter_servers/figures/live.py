@@ -71,7 +71,7 @@ LIVE = {
          Input('m', 'Members', '', 2, 64, 8, whole=True),
          Input('latency', 'Latency α of a message', 'ms', 0.001, 100, 10),
          Input('overhead', 'Overhead o of a message', 'ms', 0, 20, 0, log=False),
-         Input('rate', 'Rate β of a link', 'Mbit/s', 1, 1_000_000, 100)),
+         Input('rate', 'Rate β of a link, without headers', 'Mbit/s', 1, 1_000_000, 95.6)),
         (Output('star', 'star', 's'), Output('ring', 'ring', 's'), Output('tree', 'tree', 's'),
          Output('crossing', 'star and ring cross at', 'B')),
         ('{star} by the star, {ring} by the ring, {tree} by the tree. '

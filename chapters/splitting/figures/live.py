@@ -78,7 +78,7 @@ LIVE = {
          Input('chunks', 'Chunks of layers on a stage', '', 1, 16, 1, log=False, whole=True, more=True),
          Input('inside', 'Link of a GPU inside, each way', 'GB/s', 0.01, 1000, 450, more=True),
          Input('adapters', 'Network adapters of a host', '', 1, 16, 8, log=False, whole=True, more=True),
-         Input('gbit', 'Rate of each, each way', 'Gbit/s', 1, 1600, 400),
+         Input('gbit', 'Rate of an adapter, each way', 'Gbit/s', 1, 1600, 400),
          Input('peak', 'Peak of a GPU', 'TFLOP/s', 1, 5000, 989, more=True),
          Input('kernels', 'Share reached by its kernels', '%', 1, 100, 41, log=False, more=True),
          Input('element', 'Precision', start=2, more=True, choices=(('bfloat16', 2), ('float32', 4))),
@@ -109,7 +109,8 @@ LIVE = {
         'Four stages, and all forward passes first', schedule,
         (Input('m', 'Micro-batches', '', 1, 8, 8, log=False, whole=True),
          Input('t', 'Time that has passed, in steps', '', 0, 33, 33, log=False, whole=True, play=True)),
-        (Output('whole', 'the batch takes', 's'), Output('idle', 'of it, each stage waits', '%')),
+        (Output('whole', 'the batch takes', 's'), Output('idle', 'of it, each stage waits', '%'),
+         Output('now', 'has passed', 's')),
         ('The batch takes {whole}, and each stage waits for {idle} of it. After {now}, the first stage has '
          'done {there} forward and {back} backward passes. It keeps the activations of {kept}.',),
         count='m', clock='now', kinds=2, lanes=(
