@@ -45,9 +45,9 @@ def edge(number):
     return Printed(PAGE, rf'caches, measured[^\n]*?(?:edge from [^;\n]*; ){{{number - 1}}}edge from ')
 
 
-# Steps along a chain of addresses, in half of the first cache and in 64 MiB; reads of 4 KiB from the disk.
+# Steps along a chain of addresses, in half of the first cache and in 64 MiB; the pieces of 1 MiB of a disk.
 L1, FAR = one_of(10_000, 'hw-dram-l1.first_cache'), one_of(10_000, 'hw-dram-l1.from_memory')
-DISK = one_of(1024, 'hw-queue-depth.one_at_a_time')
+DISK = one_of(256, 'hw-disk-chunks.in_256_pieces')
 L2, L3 = row('L2 cache hit'), row('L3 cache hit, not shared')
 
 LIVE = {
