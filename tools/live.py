@@ -1,8 +1,9 @@
 """The figures of this book that a reader can turn: where they stand, and what they start from.
 
-``chapters/TOPIC/figures/live.py`` has ``LIVE``, a figure of ``live_figures`` by each name. Where ``index.md``
-says ``<!-- live: NAME -->``, the page gets the figure. In JupyterLab (``make lab``), a cell shows the same
-figure: ``from tools.live import turn; turn('roofline')``.
+``chapters/TOPIC/figures/live.py`` has ``LIVE``, a figure of ``live_figures`` by each name. Where a page of
+the topic, a notebook or Markdown, says ``<!-- live: NAME -->``, it gets the figure. In JupyterLab
+(``make lab``), a cell shows the same figure: ``from tools.live import turn; turn('roofline')``. In a notebook
+the mark follows a line that says so, and the figure takes the place of both.
 """
 
 import html
@@ -21,7 +22,7 @@ from tools import source
 from tools.runs import latest
 from tools.source import ROOT
 
-MARK = re.compile(r'<!-- live: ([\w-]+) -->')
+MARK = re.compile(r'[^\n]*<!-- live: ([\w-]+) -->')
 
 
 @dataclass(frozen=True)

@@ -530,7 +530,8 @@ def put_live_figures(document: Document, book: Book) -> None:
 # For each kind of page, what is done to it, in this order: quoting asks for links as Sphinx has them; what
 # is filled in afterwards has its numbers already, and no term in it is linked.
 PROCESSORS: dict[str, tuple[Callable[[Document, Book], None], ...]] = {
-    '.ipynb': (say_where_it_ran, write_for_sphinx, link_terms, quote, ask, point_back, split_off_questions),
+    '.ipynb': (say_where_it_ran, write_for_sphinx, link_terms, quote, ask, point_back, split_off_questions,
+               put_live_figures),
     '.md': (list_sources, link_solutions, link_terms, quote, fill_in, put_live_figures),
 }
 

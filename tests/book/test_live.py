@@ -14,8 +14,10 @@ import pytest
 
 import live_figures
 from live_figures import Derived, Measured, Printed, numbers, translate
+from local_cluster import links
 from planning import plan
-from tools import figures, ledger_page, live, source
+from tested_results import predictions
+from tools import figures, ledger_page, live, pages, source
 from tools.source import ROOT
 
 THEME = ROOT / 'tools' / 'theme'
@@ -111,13 +113,71 @@ def rounds(first, second, n):
 @pytest.mark.parametrize('n', [1, 2, 7])
 @pytest.mark.parametrize(('a', 'b'), [(1, 3), (3, 1), (2, 2), (0.25, 4)])
 def test_timelines_are_those_of_two_stages_that_wait_for_each_other(a, b, n):
-    asy = MODULES['asynchrony'].pipeline(i=n - 1, n=n, t1=a, t2=b, t3=0.5)
+    asy = MODULES['asynchrony'].pipeline(i=n - 1, n=n, t1=a, t2=b, t3=0.5, t=32)
     assert asy['free'] == asy['out_end'] == pytest.approx(rounds(a, b, n) + 0.5)
     assert asy['barriers'] == asy['end'] == pytest.approx(n * (a + b + 0.5))
     par = MODULES['automatic_parallelism'].overlap(i=n - 1, pieces=n, compute=n * a, copy=n * b,
-                                                   latency=0.1)
+                                                   latency=0.1, t=24)
     assert par['whole'] == par['sent'] == pytest.approx(rounds(a, b + 0.1, n))
     assert par['turn'] == pytest.approx(n * (a + b) + 0.1)
+    assert asy['now'] == asy['barriers'] and par['now'] == par['whole']
+    assert (asy['done'], asy['issued'], asy['queued']) == (n, n, 0)
+    assert (par['computed'], par['copied']) == (n, n)
+
+
+def done(ends, now):
+    """How many have ended by now, give or take a rounding."""
+    return sum(end <= now * (1 + 1e-9) + 1e-12 for end in ends)
+
+
+@pytest.mark.parametrize(('a', 'b'), [(1, 3), (3, 1), (2, 2), (0.25, 4)])
+def test_a_step_of_time_counts_what_has_ended_by_then(a, b):
+    pipeline, overlap = MODULES['asynchrony'].pipeline, MODULES['automatic_parallelism'].overlap
+    for t in range(33):
+        all_rounds = [pipeline(i=i, n=7, t1=a, t2=b, t3=0.5, t=t) for i in range(7)]
+        asy = all_rounds[0]
+        issued = done([r['ahead_end'] for r in all_rounds], asy['now'])
+        assert asy['done'] == done([r['end'] for r in all_rounds], asy['now'])
+        assert asy['issued'] == issued
+        assert asy['queued'] == issued - done([r['ready'] for r in all_rounds], asy['now'])
+    for t in range(25):
+        pieces = [overlap(i=i, pieces=6, compute=6 * a, copy=6 * b, latency=0.1, t=t) for i in range(6)]
+        now = pieces[0]['now']
+        assert pieces[0]['computed'] == done([p['ready'] for p in pieces], now)
+        assert pieces[0]['copied'] == done([p['sent'] for p in pieces], now)
+
+
+@pytest.mark.parametrize('m', [1, 3, 8])
+def test_the_schedule_is_that_of_the_notebook(m):
+    """Each pass as soon as its stage and its neighbour have ended theirs, in the order of the notebook."""
+    code, = (c.source for c in source.read(ROOT / 'chapters/splitting/pipeline_pytorch.ipynb').cells
+             if c.source.startswith('%%worker schedules'))
+    space = {}
+    exec(code.partition('\n')[2], space)
+    forward = 0.08 / m
+    ends, free = {}, [0] * 4
+    left = [space['gpipe'](stage, 4, m) for stage in range(4)]
+    while any(left):
+        for stage in range(4):
+            if not left[stage]:
+                continue
+            kind, i = left[stage][0]
+            before = {'F': ('F', i, stage - 1), 'B': ('B', i, stage + 1)}[kind]
+            first = kind == 'F' and stage == 0 or kind == 'B' and stage == 3
+            if first or before in ends:
+                begin = max(free[stage], 0 if first else ends[before])
+                free[stage] = ends[kind, i, stage] = begin + (forward if kind == 'F' else 2 * forward)
+                del left[stage][0]
+    for t in range(34):
+        for i in range(m):
+            drawn = MODULES['splitting'].schedule(i=i, m=m, t=t)
+            for stage, names in enumerate((('f1', 'end'), ('f2', 'b0'), ('f3', 'b1'), ('f4', 'b2'))):
+                there = [ends['F', i, stage], ends['B', i, stage]]
+                assert [drawn[name] for name in names] == pytest.approx(there)
+        assert drawn['whole'] == pytest.approx(max(ends.values()))
+        assert drawn['there'] == done([ends['F', i, 0] for i in range(m)], drawn['now'])
+        assert drawn['back'] == done([ends['B', i, 0] for i in range(m)], drawn['now'])
+        assert drawn['idle'] == pytest.approx(1 - m * 3 * forward / drawn['whole'])
 
 
 def test_the_model_of_scaling_at_its_borders():
@@ -290,17 +350,94 @@ def test_every_measured_start_is_found_in_the_stored_outputs(runs):
     assert not {n: a for n, a in absent.items() if a}
 
 
+def texts(path):
+    """The text of a page, in the pieces that stand without code between them."""
+    if path.suffix == '.md':
+        return [path.read_text()]
+    return [c.source for c in source.read(path).cells if c.cell_type == 'markdown']
+
+
+def shown_on(path):
+    """The names of the figures of a page."""
+    return [name for text in texts(path) for name in live.MARK.findall(text)]
+
+
 @pytest.mark.parametrize('topic', TOPICS)
 def test_every_topic_asks_above_each_figure_and_says_below_what_to_see(topic, runs):
-    text = (figures.CHAPTERS / topic / 'index.md').read_text()
-    blocks = text.split('\n\n')
-    marks = [k for k, b in enumerate(blocks) if live.MARK.search(b)]
-    assert sorted(live.MARK.fullmatch(blocks[k])[1] for k in marks) == sorted(MODULES[topic].LIVE)
-    for k in marks:
-        assert blocks[k - 1].endswith('?') and re.match(r'[A-Z]', blocks[k + 1]), blocks[k]
-    made = live.insert(text, MODULES[topic].LIVE, runs)
-    assert not live.MARK.search(made) and made.count('<form') == 0 and made.count('liveFigures.push') == 0
-    assert made.count('window.liveFigures = window.liveFigures || []') == len(marks)
+    paths = [p for p in source.pages() if p.parent.name == topic]
+    assert sorted(name for p in paths for name in shown_on(p)) == sorted(MODULES[topic].LIVE)
+    for text in (t for p in paths for t in texts(p) if live.MARK.search(t)):
+        blocks = text.split('\n\n')
+        marks = [k for k, b in enumerate(blocks) if live.MARK.search(b)]
+        for k in marks:
+            assert live.MARK.fullmatch(blocks[k])
+            assert blocks[k - 1].endswith('?') and re.match(r'[A-Z]', blocks[k + 1]), blocks[k]
+        made = live.insert(text, MODULES[topic].LIVE, runs)
+        assert not live.MARK.search(made) and made.count('<form') == 0
+        assert made.count('window.liveFigures = window.liveFigures || []') == len(marks)
+
+
+def test_a_notebook_says_how_a_cell_shows_its_figure(runs):
+    """In JupyterLab the mark is no picture; on the page the figure takes the place of the whole line."""
+    some = 0
+    for path in source.notebooks():
+        for m in (m for text in texts(path) for m in live.MARK.finditer(text)):
+            assert f"`from tools.live import turn; turn('{m[1]}')`" in m[0], path.name
+            assert 'In a cell' not in live.insert(m[0], FIGURES, runs).partition('<script>')[0]
+            some += 1
+    assert some >= 8
+
+
+def test_figures_start_from_what_their_pages_say():
+    """Where a start is no result, it is a setting of the page, or a number that it prints."""
+    start = {name: {i.name: i.start for i in f.inputs} for name, f in FIGURES.items()}
+
+    def all_of(page):
+        cells = source.read(ROOT / f'chapters/{page}.ipynb').cells
+        return '\n'.join(c.source + ''.join(o.get('text', '') for o in c.get('outputs', [])) for c in cells)
+
+    v = start['context']
+    weights = 12 * v['layers'] * v['d'] ** 2 + v['vocabulary'] * v['d']
+    assert f'{weights:,} of them in matrix' in all_of('transformer/transformer_pytorch')
+    v = start['segments']
+    assert f'{v["blocks"] * v["inside"]:.1f} MB kept' in all_of('memory/savings_pytorch')
+    assert 'work = [0.08] * 4' in all_of('splitting/pipeline_pytorch')
+    v, page = start['ways'], all_of('parameter_servers/parameter_servers_pytorch')
+    assert f'links.Network(hosts={v["m"]}, mbit=100)' in page
+    assert v['rate'] == pytest.approx(100 * links.Network.goodput, abs=0.05)
+    assert '117 KB for our eight ranks' in page
+    assert FIGURES['ways'].run(FIGURES['ways'].starts())['crossing'] == pytest.approx(117e3, abs=500)
+    assert f'travel={v["latency"] / 1000}' in page
+    assert f'{start["fits"]["card"]} GB' in all_of('memory/memory_pytorch')
+    v = start['queue']
+    assert f'lengths_of(requests, {v["tokens"]}, 120, draw)' in all_of('transformer/serving_many_pytorch')
+
+
+def named(one):
+    """The names of the results from which a number follows."""
+    if isinstance(one, Derived):
+        return {name for part in one.sources for name in named(part)}
+    return {one.name} if isinstance(one, Measured) else set()
+
+
+def test_no_figure_starts_from_what_its_page_asks_to_guess():
+    """Neither from the result, nor from both of the times whose ratio it is."""
+    some = 0
+    for path in source.notebooks():
+        asked = {data['id'] for _, data in pages.outputs(source.read(path), predictions.METADATA_KEY)}
+        for figure in (FIGURES[name] for name in shown_on(path)):
+            used = {name for part in (*figure.inputs, *figure.points) if part.measured
+                    for name in named(part.measured)}
+            times = [name.partition('.')[0] for name in used if '.' in name]
+            assert not asked & used, (path.name, figure.title)
+            assert not [id for id in asked if times.count(id) > 1], (path.name, figure.title)
+            some += bool(asked)
+    assert some > 5
+
+
+def test_no_figure_shows_more_than_six_controls_at_once():
+    assert not [name for name, f in FIGURES.items() if sum(not i.more for i in f.inputs) > 6]
+    assert not [name for name, f in FIGURES.items() if f.over in {i.name for i in f.inputs if i.more}]
 
 
 def test_every_topic_has_figures_and_no_two_have_one_name():
@@ -396,6 +533,7 @@ def test_sentences_say_what_the_model_says(browser):
 
 def test_every_input_answers_to_the_keyboard(browser, runs):
     """A key moves it, its number says so, and the table is that of Python for this number."""
+    browser.run('document.querySelectorAll(".live-figure-turn details").forEach((d) => { d.open = true; })')
     for name, described in FIGURES.items():
         figure = live_figures.start(described, runs.found).figure
         for i in figure.inputs:
@@ -420,6 +558,101 @@ def test_every_input_answers_to_the_keyboard(browser, runs):
             assert there == [c for row in live_figures.table(moved)[1] for c in row], (name, i.name)
             browser.run(f'[...document.querySelectorAll("#live-{name} button")].at(-1).click()')
             assert browser.run(f'{field}.value') == at
+
+
+def test_more_can_be_set_in_a_fold(browser):
+    field = 'document.getElementById("live-plan-n")'
+    assert not browser.run(f'{field}.checkVisibility()')
+    assert browser.run('document.getElementById("live-plan-hosts").checkVisibility()')
+    for name, figure in FIGURES.items():
+        every = f'#live-{name} form :is(input[type=range], select)'
+        shown = browser.run(f'[...document.querySelectorAll("{every}")]'
+                            '.filter((e) => e.checkVisibility()).length')
+        assert shown == sum(not i.more for i in figure.inputs) <= 6, name
+    browser.run('document.querySelector("#live-plan form summary").focus()')
+    browser.press('Enter')
+    assert browser.run(f'{field}.checkVisibility()')
+
+
+STEPS = '[...document.querySelectorAll("#live-schedule .live-figure-play button")]'
+AT = 'Number(document.getElementById("live-schedule-t").value)'
+SAID = 'document.querySelector("#live-schedule [role=status]")'
+BARS = 'document.querySelectorAll("#live-schedule .live-figure-see > svg .lane").length'
+
+
+def test_a_timeline_goes_on_step_by_step_and_by_itself(browser):
+    assert sum(any(i.play for i in f.inputs) for f in FIGURES.values()) == 3
+    assert (browser.run(AT), browser.run(BARS)) == (33, 64)
+    browser.run(f'{STEPS}[0].focus()')
+    browser.press('Enter')
+    assert (browser.run(AT), browser.run(BARS)) == (0, 0)
+    browser.press('Enter', 2)
+    assert (browser.run(AT), browser.run(BARS)) == (2, 3)
+    assert 'done 2 forward' in browser.run(f'{SAID}.textContent')
+    browser.press('Tab')
+    browser.press('Enter')
+    assert browser.run(f'{STEPS}[1].textContent') == 'Pause' and browser.run(f'{SAID}.ariaLive') == 'off'
+    browser._wait(lambda: browser.run(f'{AT} > 4') or None)
+    browser.press('Enter')
+    at = browser.run(AT)
+    assert browser.run(f'{STEPS}[1].textContent') == 'Play' and browser.run(f'{SAID}.ariaLive') != 'off'
+    assert browser.run(f'new Promise((then) => setTimeout(() => then({AT}), 500))') == at
+    browser.run(f'document.getElementById("live-schedule-t").focus(); {STEPS}[1].click()')
+    browser.press('ArrowLeft')          # a hand on the slider stops it
+    assert browser.run(f'{STEPS}[1].textContent') == 'Play'
+
+
+def test_a_timeline_that_plays_stops_at_its_end(browser):
+    browser.run('((e) => { e.value = 31; e.dispatchEvent(new Event("input")); })'
+                '(document.getElementById("live-schedule-t"))')
+    browser.run(f'{STEPS}[1].click()')
+    browser._wait(lambda: browser.run(f'{STEPS}[1].textContent === "Play"') or None)
+    assert (browser.run(AT), browser.run(BARS)) == (33, 64)
+
+
+def test_nothing_moves_by_itself_for_those_who_asked_for_less_motion(browser):
+    browser.send('Emulation.setEmulatedMedia', features=[
+        {'name': 'prefers-reduced-motion', 'value': 'reduce'}])
+    try:
+        seen = browser.run(f'{STEPS}.map((b) => b.checkVisibility())')
+    finally:
+        browser.send('Emulation.setEmulatedMedia', features=[])
+    assert seen == [True, False] and browser.run(f'{STEPS}.every((b) => b.checkVisibility())')
+
+
+@pytest.mark.parametrize('width', [720, 520])
+def test_on_a_laptop_the_picture_stays_in_view_at_every_control(browser, width):
+    browser.resize(1366, 768)
+    try:
+        hidden = browser.run(f'''(() => {{
+            document.body.style.width = '{width}px';
+            document.querySelectorAll('.live-figure-turn details').forEach((d) => {{ d.open = true; }});
+            return [...document.querySelectorAll('.live-figure form :is(input, select)')].filter((e) => {{
+                e.scrollIntoView({{block: 'center'}});
+                const picture = e.closest('form').querySelector('.live-figure-see > svg');
+                const seen = picture.getBoundingClientRect();
+                return seen.top < 0 || seen.bottom > innerHeight;
+            }}).map((e) => e.id || e.ariaLabel); }})()''')
+    finally:
+        browser.send('Emulation.clearDeviceMetricsOverride')
+    assert hidden == []
+
+
+def test_on_paper_there_are_values_in_place_of_sliders(browser):
+    browser.run('((e) => { e.value = "12"; e.dispatchEvent(new Event("change")); })'
+                '(document.getElementById("live-plan-hosts").nextSibling)')
+    browser.send('Emulation.setEmulatedMedia', media='print')
+    try:
+        left = browser.run('[...document.querySelectorAll(".live-figure :is(input, select, button)")]'
+                           '.filter((e) => e.checkVisibility()).length')
+        seen = browser.run('document.querySelector("#live-plan").innerText')
+        drawn = browser.run('[...document.querySelectorAll(".live-figure-see > svg")]'
+                            '.every((e) => e.getBoundingClientRect().height > 100)')
+    finally:
+        browser.send('Emulation.setEmulatedMedia', media='')
+    assert left == 0 and drawn
+    assert 'Hosts: 12' in seen and 'Parameters: 8,030 million' in seen
+    assert not browser.run('document.querySelector("#live-plan .live-figure-used").checkVisibility()')
 
 
 def test_the_tab_key_reaches_every_control(browser):

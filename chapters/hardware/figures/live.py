@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from live_figures import Figure, Input, Measured, Output, Point, Printed
+from live_figures import Derived, Figure, Input, Measured, Output, Point, Printed
 
 PAGE = 'chapters/hardware/hardware'
 
@@ -12,10 +12,15 @@ def row(name):
     return Printed(PAGE, rf'{name} +measured: \S+(?: \S+)? · ')
 
 
-def budget(time, l1, l2, guess, lock, memory, call, disk):
+def one_of(number, variant):
+    """The time of one of so many, of a comparison that has measured them together."""
+    return Derived(lambda seconds: seconds / number, (Measured(variant),))
+
+
+def budget(time, l1, lock, memory, call, disk):
     """How many of each follow one another in a given time."""
-    return {'l1s': time / l1, 'l2s': time / l2, 'guesses': time / guess, 'locks': time / lock,
-            'memories': time / memory, 'calls': time / call, 'disks': time / disk}
+    return {'l1s': time / l1, 'locks': time / lock, 'memories': time / memory, 'calls': time / call,
+            'disks': time / disk}
 
 
 def sharing(steps, own, factor):
@@ -40,26 +45,24 @@ def edge(number):
     return Printed(PAGE, rf'caches, measured[^\n]*?(?:edge from [^;\n]*; ){{{number - 1}}}edge from ')
 
 
-L1, L2, L3 = row('L1 cache hit'), row('L2 cache hit'), row('L3 cache hit, not shared')
-MEMORY = row('256 MB memory reference')
+# Steps along a chain of addresses, in half of the first cache and in 64 MiB; the pieces of 1 MiB of a disk.
+L1, FAR = one_of(10_000, 'hw-dram-l1.first_cache'), one_of(10_000, 'hw-dram-l1.from_memory')
+DISK = one_of(256, 'hw-disk-chunks.in_256_pieces')
+L2, L3 = row('L2 cache hit'), row('L3 cache hit, not shared')
 
 LIVE = {
     'budget': Figure(
         'Arithmetic: how many fit, one after the other?', budget,
         (Input('time', 'Time', 'ms', 0.001, 1000, 1),
          Input('l1', 'L1 cache hit', 'ns', 0.1, 100, 1.5, measured=L1),
-         Input('l2', 'L2 cache hit', 'ns', 0.1, 100, 5, measured=L2),
-         Input('guess', 'Branch mispredicted', 'ns', 0.1, 100, 6, measured=row('branch mispredicted')),
          Input('lock', 'Lock and unlock', 'ns', 1, 1000, 25, measured=row('mutex lock and unlock')),
-         Input('memory', 'Memory reference, 256 MB', 'ns', 1, 1000, 75, measured=MEMORY),
+         Input('memory', 'Memory reference, 64 MiB', 'ns', 1, 1000, 75, measured=FAR),
          Input('call', 'NumPy addition of one number', 'ns', 10, 100_000, 500,
                measured=row('NumPy addition of one number')),
-         Input('disk', 'Read of 4 KB from the disk', 'µs', 1, 100_000, 120,
-               measured=row('read 4 KB at random from an NVMe SSD'))),
-        (Output('l1s', 'L1 cache hits'), Output('l2s', 'L2 cache hits'),
-         Output('guesses', 'branches mispredicted'), Output('locks', 'locks'),
+         Input('disk', 'Read of 4 KiB from the disk', 'µs', 1, 100_000, 120, measured=DISK)),
+        (Output('l1s', 'L1 cache hits'), Output('locks', 'locks'),
          Output('memories', 'memory references'), Output('calls', 'NumPy additions of one number'),
-         Output('disks', 'reads of 4 KB from the disk')),
+         Output('disks', 'reads of 4 KiB from the disk')),
         ('In {time} fit {l1s} hits in the first cache, {memories} reads of memory, or {disks} of the '
          'disk.',),
         log_y=True),
@@ -72,17 +75,17 @@ LIVE = {
                measured=edge(2)),
          Input('c3', 'Third cache', 'KiB', 512, 1_048_576, 32_768,
                measured=edge(3)),
-         Input('l1', 'A read from the first', 'ns', 0.1, 100, 1.5, measured=L1),
-         Input('l2', 'from the second', 'ns', 0.1, 100, 5, measured=L2),
-         Input('l3', 'from the third', 'ns', 1, 1000, 16, measured=L3),
-         Input('memory', 'from memory', 'ns', 1, 1000, 75, measured=MEMORY)),
+         Input('l1', 'A read from the first', 'ns', 0.1, 100, 1.5, measured=L1, more=True),
+         Input('l2', 'from the second', 'ns', 0.1, 100, 5, measured=L2, more=True),
+         Input('l3', 'from the third', 'ns', 1, 1000, 16, measured=L3, more=True),
+         Input('memory', 'from memory', 'ns', 1, 1000, 75, measured=row('256 MB memory reference'),
+               more=True)),
         (Output('time', 'time of a read', 's'), Output('in1', 'from the first cache', '%'),
          Output('miss', 'from memory', '%')),
         ('It fits in {where}: a read takes {time}, {ratio}× the time of a hit in the first cache.',),
         over='size', rows=(16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576),
         drawn=('time',), log_y=True,
-        points=(Point('64 MB', 65_536, row('64 MB memory reference')),
-                Point('256 MB', 262_144, MEMORY))),
+        points=(Point('64 MiB', 65_536, FAR),)),
     'sharing': Figure(
         'How seldom must a shared line be written?', sharing,
         (Input('steps', 'Steps between two writes', '', 1, 1000, 1, whole=True),

@@ -2,7 +2,7 @@
 
 from math import floor
 
-from live_figures import Figure, Input, Measured, Output, Printed
+from live_figures import Figure, Input, Output, Printed
 
 
 def fits(k, parameters, number, state, update, kept, largest, tensor, pieces, card):
@@ -21,19 +21,19 @@ def fits(k, parameters, number, state, update, kept, largest, tensor, pieces, ca
             'verdict': 'it fits' if peak <= card else 'it does not fit'}
 
 
-def segments(parts, blocks, inside, given, slow):
+def segments(parts, blocks, inside, given):
     """Bytes kept for the backward pass with a checkpoint before each part of the network."""
     used = min(parts, blocks)
     kept = used * given + blocks / used * inside
     plain = blocks * inside
-    return {'kept': kept, 'plain': plain, 'share': kept / plain, 'time': slow}
+    return {'kept': kept, 'plain': plain, 'share': kept / plain}
 
 
 LIVE = {
     'fits': Figure(
         'The peak of a training step', fits,
         (Input('k', 'Examples in a batch', '', 1, 4096, 64, whole=True),
-         Input('parameters', 'Parameters', 'million', 0.001, 100_000, 11.172),
+         Input('parameters', 'Parameters', 'million', 0.001, 100_000, 11.172, more=True),
          Input('number', 'Weights and activations', start=4, choices=(('float32', 4), ('16 bits', 2))),
          Input('state', 'The optimizer keeps for each weight', start=8, choices=(
              ('8 bytes: Adam in float32', 8), ('4 bytes: momentum, or Adam in 16 bits', 4),
@@ -42,9 +42,10 @@ LIVE = {
          Input('update', 'Adam is implemented', start=1, choices=(
              ('as a loop: the default on a CPU', 0), ('with foreach: the default on CUDA', 1),
              ('fused', 2))),
-         Input('kept', 'Kept for one example, in float32', 'MB', 0.001, 10_000, 3.48),
-         Input('largest', 'Largest result for one example, in float32', 'MB', 0.001, 1000, 0.2),
-         Input('tensor', 'Largest tensor of weights', 'million', 0.001, 1000, 2.36),
+         Input('kept', 'Kept for one example, in float32', 'MB', 0.001, 10_000, 3.48, more=True),
+         Input('largest', 'Largest result for one example, in float32', 'MB', 0.001, 1000, 0.2,
+               more=True),
+         Input('tensor', 'Largest tensor of weights', 'million', 0.001, 1000, 2.36, more=True),
          Input('pieces', 'Micro-batches, one after the other', '', 1, 256, 1, whole=True),
          Input('card', 'Free memory', 'GB', 0.1, 1000, 3.2)),
         (Output('fixed', 'weights, gradients, state', 'B'), Output('activations', 'activations', 'B'),
@@ -63,15 +64,13 @@ LIVE = {
     'segments': Figure(
         'Checkpoints, few or many', segments,
         (Input('parts', 'Parts with a checkpoint', '', 1, 96, 8, log=False, whole=True),
-         Input('blocks', 'Blocks of the network', '', 1, 1000, 96, whole=True),
+         Input('blocks', 'Blocks of the network', '', 1, 1000, 8, whole=True),
          Input('inside', 'Kept inside a block', 'MB', 0.01, 10_000, 2.626),
-         Input('given', 'Input of a block', 'MB', 0.001, 1000, 0.262),
-         Input('slow', 'With checkpoints a step takes', '×', 1, 3, 1.33, log=False,
-               measured=Measured('mem-pt-checkpoint-time'))),
+         Input('given', 'Input of a block', 'MB', 0.001, 1000, 0.262)),
         (Output('kept', 'with checkpoints', 'B'), Output('plain', 'without', 'B'),
          Output('share', 'is kept', '%')),
-        ('With {parts} parts, {kept} are kept in place of {plain}, {share}, for {slow} the time.',
+        ('With {parts} parts, {kept} are kept in place of {plain}, {share}.',
          {'min': 'kept', 'text': 'The least is {kept}, with {parts} parts.'}),
         over='parts', rows=(1, 2, 4, 8, 16, 32, 64, 96), drawn=('kept', 'plain'), log_y=True,
-        presets={'the network of the second notebook': {'blocks': 8, 'inside': 2.626, 'given': 0.262},
+        presets={'the network of this page': {'blocks': 8, 'inside': 2.626, 'given': 0.262},
                  '96 blocks': {'blocks': 96, 'inside': 2.626, 'given': 0.262}})}

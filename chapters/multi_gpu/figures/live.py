@@ -3,8 +3,8 @@
 from live_figures import Figure, Input, Measured, Output
 
 
-def scaling(k, parameters, work, batch, shared, speed, bandwidth, latency, messages, even, overlap):
-    """One step of data-parallel training on ``k`` devices, in seconds.
+def scaling(k, parameters, work, batch, shared, speed, bandwidth, latency, messages, overlap):
+    """One step of data-parallel training on ``k`` devices, in seconds; the links share the load.
 
     Args:
         parameters: float32 numbers to add up.
@@ -13,12 +13,11 @@ def scaling(k, parameters, work, batch, shared, speed, bandwidth, latency, messa
         speed: operations per second that a device reaches.
         bandwidth, latency: of a link, in bytes per second and seconds.
         messages: buckets.
-        even: 1 if the links share the load (reduce-scatter and all-gather), 0 if one device adds up.
         overlap: 1 if buckets are sent during the backward pass; the last one never is.
     """
     alone = 3 * work * batch / speed
     compute = alone / k ** shared
-    wire = 2 * (k - 1) * (messages * latency + 4 * parameters / k ** even / bandwidth)
+    wire = 2 * (k - 1) * (messages * latency + 4 * parameters / k / bandwidth)
     hidden = overlap * min(2 / 3 * compute, wire * (1 - 1 / messages))
     step = compute + wire - hidden
     return {'compute': compute, 'wire': wire, 'step': step, 'speedup': k * compute / step,
@@ -29,17 +28,15 @@ LIVE = {
     'scaling': Figure(
         'A step of data-parallel training', scaling,
         (Input('k', 'Devices', '', 1, 64, 8, whole=True),
-         Input('parameters', 'Parameters', 'million', 0.001, 100_000, 11.172),
-         Input('work', 'Forward pass of one example', 'GFLOP', 0.0001, 100_000, 0.9116),
+         Input('parameters', 'Parameters', 'million', 0.001, 100_000, 11.172, more=True),
+         Input('work', 'Forward pass of one example', 'GFLOP', 0.0001, 100_000, 0.9116, more=True),
          Input('batch', 'Batch', '', 1, 65_536, 256, whole=True),
-         Input('shared', 'With more devices', start=1, choices=(
+         Input('shared', 'With more devices', start=1, more=True, choices=(
              ('the batch stays and is split', 1), ('each device keeps this batch', 0))),
-         Input('speed', 'A device computes', 'TFLOP/s', 0.01, 1000, 5),
+         Input('speed', 'A device computes', 'TFLOP/s', 0.01, 1000, 5, more=True),
          Input('bandwidth', 'Bandwidth of a link', 'GB/s', 0.01, 1000, 12),
          Input('latency', 'Latency of a message', 'µs', 0.1, 10_000, 20),
          Input('messages', 'Buckets in a step', '', 1, 100, 3, whole=True),
-         Input('even', 'All-reduce', start=1, choices=(
-             ('reduce-scatter and all-gather', 1), ('through one device', 0))),
          Input('overlap', 'Overlap with the backward pass', start=0, choices=(('no', 0), ('yes', 1)))),
         (Output('compute', 'compute', 's'), Output('wire', 'wire', 's'), Output('step', 'step', 's'),
          Output('speedup', 'speed-up'), Output('efficiency', 'busy', '%')),

@@ -4,7 +4,6 @@ from math import ceil, log2
 
 from live_figures import Figure, Input, Output, Point, Printed
 
-PT = 'chapters/parameter_servers/parameter_servers_pytorch'
 MX = 'chapters/parameter_servers/parameter_servers_mxnet'
 
 
@@ -70,10 +69,9 @@ LIVE = {
         'Star, ring or tree?', ways,
         (Input('size', 'Array', 'KB', 0.1, 1_000_000, 100),
          Input('m', 'Members', '', 2, 64, 8, whole=True),
-         Input('latency', 'Latency α of a message', 'ms', 0.001, 100, 1,
-               measured=Printed(PT, r'8 ranks, a step of the ring: +')),
+         Input('latency', 'Latency α of a message', 'ms', 0.001, 100, 10),
          Input('overhead', 'Overhead o of a message', 'ms', 0, 20, 0, log=False),
-         Input('rate', 'Rate β of a link', 'Mbit/s', 1, 1_000_000, 100)),
+         Input('rate', 'Rate β of a link, without headers', 'Mbit/s', 1, 1_000_000, 95.6)),
         (Output('star', 'star', 's'), Output('ring', 'ring', 's'), Output('tree', 'tree', 's'),
          Output('crossing', 'star and ring cross at', 'B')),
         ('{star} by the star, {ring} by the ring, {tree} by the tree. '

@@ -1,5 +1,7 @@
 """The figures of this topic that a reader can turn."""
 
+from math import floor
+
 from chapters.splitting.planning import Run, check, parts
 from live_figures import Figure, Input, Output
 
@@ -30,6 +32,26 @@ def planned(**about):
             'outcome': ('it fits' if fits else tight) if possible else 'not possible'}
 
 
+def schedule(i, m, t):
+    """When micro-batch i begins on each of four stages, and what the first did after t of 33 equal steps.
+
+    A batch takes 80 ms forward on each stage, and twice as long backward, as on the page with the pipeline.
+    All forward passes come first. A count that should be whole may lie a little below.
+    """
+    forward = 0.08 / m
+    backward = 2 * forward
+    turned = (m + 3) * forward
+    whole = turned + (m + 3) * backward
+    now = t / 33 * whole
+    there = min(m, floor(now / forward + 1e-9))
+    back = max(0, min(m, floor((now - turned) / backward - 3 + 1e-9)))
+    return {'f0': i * forward, 'f1': (i + 1) * forward, 'f2': (i + 2) * forward, 'f3': (i + 3) * forward,
+            'f4': (i + 4) * forward, 'b3': turned + i * backward, 'b2': turned + (i + 1) * backward,
+            'b1': turned + (i + 2) * backward, 'b0': turned + (i + 3) * backward,
+            'end': turned + (i + 4) * backward, 'whole': whole, 'now': now, 'there': there, 'back': back,
+            'kept': there - back, 'idle': 3 / (m + 3)}
+
+
 def bubble(m, p, step):
     """Seconds of m micro-batches on p stages, the same without gaps, and what is kept."""
     time = step * (m + p - 1) / m
@@ -41,28 +63,28 @@ LIVE = {
     'plan': Figure(
         'Which split, where?', planned,
         (Input('tokens', 'Tokens in a step', '', 1024, 100_000_000, 524_288, whole=True),
-         Input('n', 'Parameters', 'million', 10, 2_000_000, 8030),
-         Input('active', 'Share of them that a token meets', '%', 1, 100, 100, log=False),
-         Input('layers', 'Layers', '', 1, 200, 32, log=False, whole=True),
-         Input('width', 'Width', '', 64, 32_768, 4096, whole=True),
-         Input('keys', 'Heads of keys for each of queries', '%', 1, 100, 25, log=False),
-         Input('length', 'Tokens of an example', '', 64, 1_000_000, 8192, whole=True),
+         Input('n', 'Parameters', 'million', 10, 2_000_000, 8030, more=True),
+         Input('active', 'Share of them that a token meets', '%', 1, 100, 100, log=False, more=True),
+         Input('layers', 'Layers', '', 1, 200, 32, log=False, whole=True, more=True),
+         Input('width', 'Width', '', 64, 32_768, 4096, whole=True, more=True),
+         Input('keys', 'Heads of keys for each of queries', '%', 1, 100, 25, log=False, more=True),
+         Input('length', 'Tokens of an example', '', 64, 1_000_000, 8192, whole=True, more=True),
          Input('hosts', 'Hosts', '', 1, 4096, 4, whole=True),
-         Input('per_host', 'GPUs of a host', start=8, choices=(('4', 4), ('8', 8))),
+         Input('per_host', 'GPUs of a host', start=8, more=True, choices=(('4', 4), ('8', 8))),
          Input('tensor', 'GPUs of a tensor group', '', 1, 16, 1, whole=True),
-         Input('context', 'GPUs that share an example', '', 1, 64, 1, whole=True),
+         Input('context', 'GPUs that share an example', '', 1, 64, 1, whole=True, more=True),
          Input('stages', 'Stages of a pipeline', '', 1, 64, 1, whole=True),
          Input('micro', 'Micro-batches', '', 1, 512, 1, whole=True),
-         Input('chunks', 'Chunks of layers on a stage', '', 1, 16, 1, log=False, whole=True),
-         Input('inside', 'Link of a GPU inside, each way', 'GB/s', 0.01, 1000, 450),
-         Input('adapters', 'Network adapters of a host', '', 1, 16, 8, log=False, whole=True),
-         Input('gbit', 'Rate of each, each way', 'Gbit/s', 1, 1600, 400),
-         Input('peak', 'Peak of a GPU', 'TFLOP/s', 1, 5000, 989),
-         Input('kernels', 'Share reached by its kernels', '%', 1, 100, 41, log=False),
-         Input('element', 'Precision', start=2, choices=(('bfloat16', 2), ('float32', 4))),
-         Input('kept', 'Activations', start=34, choices=(
+         Input('chunks', 'Chunks of layers on a stage', '', 1, 16, 1, log=False, whole=True, more=True),
+         Input('inside', 'Link of a GPU inside, each way', 'GB/s', 0.01, 1000, 450, more=True),
+         Input('adapters', 'Network adapters of a host', '', 1, 16, 8, log=False, whole=True, more=True),
+         Input('gbit', 'Rate of an adapter, each way', 'Gbit/s', 1, 1600, 400),
+         Input('peak', 'Peak of a GPU', 'TFLOP/s', 1, 5000, 989, more=True),
+         Input('kernels', 'Share reached by its kernels', '%', 1, 100, 41, log=False, more=True),
+         Input('element', 'Precision', start=2, more=True, choices=(('bfloat16', 2), ('float32', 4))),
+         Input('kept', 'Activations', start=34, more=True, choices=(
              ('all kept', 34), ('about half kept', 17), ('computed twice', 2))),
-         Input('memory', 'Memory of a GPU', 'GB', 1, 300, 80)),
+         Input('memory', 'Memory of a GPU', 'GB', 1, 300, 80, more=True)),
         (Output('compute', 'arithmetic', 's'), Output('sent_inside', 'tensor and context parallelism', 's'),
          Output('shards', 'sharding, exposed', 's'), Output('waits', 'bubble and cuts', 's'),
          Output('step', 'a step', 's'), Output('mfu', 'MFU', '%'), Output('total', 'a GPU keeps', 'B'),
@@ -83,6 +105,18 @@ LIVE = {
                  'Llama 3 405B on 8,192 GPUs': {
                      'tokens': 16_777_216, 'n': 405_000, 'layers': 126, 'width': 16_384, 'hosts': 1024,
                      'keys': 6.25, 'tensor': 8, 'stages': 16, 'micro': 32, 'chunks': 8, 'kernels': 53}}),
+    'schedule': Figure(
+        'Four stages, and all forward passes first', schedule,
+        (Input('m', 'Micro-batches', '', 1, 8, 8, log=False, whole=True),
+         Input('t', 'Time that has passed, in steps', '', 0, 33, 33, log=False, whole=True, play=True)),
+        (Output('whole', 'the batch takes', 's'), Output('idle', 'of it, each stage waits', '%'),
+         Output('now', 'has passed', 's')),
+        ('The batch takes {whole}, and each stage waits for {idle} of it. After {now}, the first stage has '
+         'done {there} forward and {back} backward passes. It keeps the activations of {kept}.',),
+        count='m', clock='now', kinds=2, lanes=(
+            ('stage 0', 'f0', 'f1'), ('stage 0', 'b0', 'end'), ('stage 1', 'f1', 'f2'),
+            ('stage 1', 'b1', 'b0'), ('stage 2', 'f2', 'f3'), ('stage 2', 'b2', 'b1'),
+            ('stage 3', 'f3', 'f4'), ('stage 3', 'b3', 'b2'))),
     'bubble': Figure(
         'The bubble of a pipeline', bubble,
         (Input('m', 'Micro-batches', '', 1, 128, 8, whole=True),

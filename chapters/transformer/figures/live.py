@@ -5,10 +5,11 @@ from math import floor, log2
 from live_figures import Figure, Input, Measured, Output, Printed, erlang_c
 
 
-def served(users, parameters, number, layers, heads, width, each, context, memory, bandwidth, peak, price):
+def served(users, parameters, number, layers, heads, each, context, memory, bandwidth, peak, price):
     """A GPU that answers users at the same time, a token for each of them in a step."""
+    head_dimension = 128
     weights = number * parameters
-    cache = 2 * layers * heads * width * each * context
+    cache = 2 * layers * heads * head_dimension * each * context
     most = max(0, floor((memory - weights) / cache))
     now = max(1, min(users, most))
     read = (weights + now * cache) / bandwidth
@@ -47,16 +48,15 @@ LIVE = {
          Input('parameters', 'Parameters', 'million', 0.1, 1_000_000, 8000),
          Input('number', 'A weight takes', start=2, choices=(
              ('32 bits', 4), ('16 bits', 2), ('8 bits', 1), ('4 bits', 0.5))),
-         Input('layers', 'Layers', '', 1, 200, 32, log=False, whole=True),
-         Input('heads', 'Heads of keys and values', '', 1, 128, 8, whole=True),
-         Input('width', 'Head dimension', '', 8, 256, 128, whole=True),
-         Input('each', 'An element of the cache takes', start=2, choices=(
+         Input('layers', 'Layers', '', 1, 200, 32, log=False, whole=True, more=True),
+         Input('heads', 'Heads of keys and values, of 128 numbers', '', 1, 128, 8, whole=True, more=True),
+         Input('each', 'An element of the cache takes', start=2, more=True, choices=(
              ('32 bits', 4), ('16 bits', 2), ('8 bits', 1))),
          Input('context', 'Tokens that a user has in the cache', '', 1, 1_000_000, 2048, whole=True),
          Input('memory', 'Memory', 'GB', 0.1, 10_000, 24),
          Input('bandwidth', 'Its bandwidth', 'GB/s', 1, 1_000_000, 1000),
-         Input('peak', 'Arithmetic', 'TFLOP/s', 0.001, 100_000, 150),
-         Input('price', 'Price of an hour, in dollars', '', 0.01, 1000, 0.5)),
+         Input('peak', 'Arithmetic', 'TFLOP/s', 0.001, 100_000, 150, more=True),
+         Input('price', 'Price of an hour, in dollars', '', 0.01, 1000, 0.5, more=True)),
         (Output('cache', "a user's cache", 'B'), Output('now', 'answered at a time'),
          Output('step', 'a step', 's'), Output('speed', 'tokens/s for each'),
          Output('rate', 'tokens/s in all'), Output('cost', 'dollars for a million tokens')),
@@ -65,10 +65,9 @@ LIVE = {
          {'when': 'most', 'text': "A user's cache takes {cache}: {most} users fit beside the weights.",
           'none': 'Weights and the cache of one user do not fit.'}),
         over='users', rows=(1, 2, 4, 8, 16, 32, 64, 256, 1024), drawn=('rate', 'speed'), log_y=True,
-        presets={'8 billion parameters': {'parameters': 8000, 'layers': 32, 'heads': 8, 'width': 128},
-                 '70 billion': {'parameters': 70_000, 'layers': 80, 'heads': 8, 'width': 128},
-                 '70 billion, 64 heads cached': {'parameters': 70_000, 'layers': 80, 'heads': 64,
-                                                 'width': 128},
+        presets={'8 billion parameters': {'parameters': 8000, 'layers': 32, 'heads': 8},
+                 '70 billion': {'parameters': 70_000, 'layers': 80, 'heads': 8},
+                 '70 billion, 64 heads cached': {'parameters': 70_000, 'layers': 80, 'heads': 64},
                  'a GPU of 24 GB': {'memory': 24, 'bandwidth': 1000, 'peak': 150, 'price': 0.5},
                  'eight GPUs of 80 GB': {'memory': 640, 'bandwidth': 26_800, 'peak': 7900, 'price': 24},
                  'this machine': {
@@ -79,7 +78,7 @@ LIVE = {
         'A queue before the slots', waiting,
         (Input('load', 'Load', '%', 1, 98, 75, log=False, whole=True),
          Input('slots', 'Slots', '', 1, 256, 8, whole=True),
-         Input('tokens', 'Tokens of an answer', '', 1, 10_000, 100),
+         Input('tokens', 'Tokens of an answer', '', 1, 10_000, 10),
          Input('step', 'A step with one slot busy', 'ms', 0.1, 1000, 20),
          Input('more', 'More for each further one (an example)', 'ms', 0, 100, 0.5, log=False),
          Input('spread', 'Lengths of the answers', start=1, choices=(
@@ -96,10 +95,10 @@ LIVE = {
                  'steps that do not grow': {'more': 0}}),
     'context': Figure(
         'FLOPs of a training step, for each token', operations,
-        (Input('context', 'Tokens of the context', '', 16, 1_000_000, 1024, whole=True),
-         Input('d', 'Width', '', 16, 32_768, 768, whole=True),
-         Input('layers', 'Layers', '', 1, 200, 12, log=False, whole=True),
-         Input('vocabulary', 'Different tokens', '', 2, 300_000, 50_257, whole=True)),
+        (Input('context', 'Tokens of the context', '', 16, 1_000_000, 128, whole=True),
+         Input('d', 'Width', '', 16, 32_768, 96, whole=True),
+         Input('layers', 'Layers', '', 1, 200, 3, log=False, whole=True),
+         Input('vocabulary', 'Different tokens', '', 2, 300_000, 87, whole=True)),
         (Output('matmuls', 'GFLOP in matmuls with weights'), Output('attention', 'GFLOP in attention'),
          Output('share', 'attention takes', '%')),
         ('At {context} tokens, attention takes {share} of the FLOPs.',
@@ -107,6 +106,6 @@ LIVE = {
           'none': 'Attention takes more at any length.'}),
         over='context', rows=(128, 1024, 4096, 16_384, 131_072, 1_000_000),
         drawn=('matmuls', 'attention'), log_y=True,
-        presets={'the model of this topic': {'context': 128, 'd': 96, 'layers': 3, 'vocabulary': 87},
+        presets={'the model of this page': {'context': 128, 'd': 96, 'layers': 3, 'vocabulary': 87},
                  'd = 768, 12 layers': {'d': 768, 'layers': 12, 'vocabulary': 50_257},
                  'd = 4,096, 32 layers': {'d': 4096, 'layers': 32, 'vocabulary': 128_256}})}

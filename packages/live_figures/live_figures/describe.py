@@ -52,6 +52,8 @@ class Input:
         log: equal factors are equal ways of the slider.
         whole: no fractions.
         measured: where the start is found; ``start`` serves where it is not there.
+        more: folded away with the others of its kind, until a reader asks for more.
+        play: has buttons that go through its values, one after another.
     """
 
     name: str
@@ -64,6 +66,8 @@ class Input:
     whole: bool = False
     choices: tuple[tuple[str, float], ...] = ()
     measured: Source | None = None
+    more: bool = False
+    play: bool = False
 
     @property
     def factor(self) -> float:
@@ -103,6 +107,8 @@ class Figure:
         drawn: names of the outputs that are drawn; all if none is named.
         ideal: a diagonal beside the curve.
         lanes: lane, output of the start, output of the end; for rounds 0 … ``count`` - 1.
+        kinds: how many kinds of bars there are; the lanes have them in turn.
+        clock: the output with the time up to which the lanes are drawn; all of it if none is named.
         presets: values of inputs, by the text of a button; one that was not measured has no button.
     """
 
@@ -118,6 +124,8 @@ class Figure:
     ideal: bool = False
     lanes: tuple[tuple[str, str, str], ...] = ()
     count: str = ''
+    kinds: int = 3
+    clock: str = ''
     points: tuple[Point, ...] = ()
     presets: dict[str, dict[str, float | Source]] = field(default_factory=dict)
 

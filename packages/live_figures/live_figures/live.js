@@ -169,18 +169,20 @@
     const n = values[fig.count], rounds = Array.from({ length: n }, (_, i) => run(fig, { ...values, i }));
     const ends = fig.lanes.flatMap(([, , end]) => rounds.map((v) => v[end])), until = Math.max(...ends);
     const names = [...new Set(fig.lanes.map(([lane]) => lane))], parts = [], to = 6 + 34 * names.length;
+    const now = fig.clock ? run(fig, values)[fig.clock] : until;
     const x = axis(0, until, 4, 336, false, 5);
     for (const t of x.ticks) parts.push(make('line', { x1: x.place(t), x2: x.place(t), y1: 4, y2: to }),
       below(x.place(t), to + 14, tick(t, { unit: 's', scales: fig.times })));
     names.forEach((lane, k) => parts.push(make('text', { x: 4, y: 15 + 34 * k }, lane)));
     fig.lanes.forEach(([lane, start, end], s) => rounds.forEach((v, i) => {
-      const width = x.place(v[end]) - x.place(v[start]);
-      if (v[end] > v[start]) parts.push(make('rect', { x: x.place(v[start]), y: 19 + 34 * names.indexOf(lane), height: 14,
-        width: Math.max(0.4, width - (width > 3 ? 0.8 : 0)), class: `lane s${s % 3} ${i % 2 ? 'odd' : ''}` }));
+      const width = x.place(Math.min(v[end], now)) - x.place(v[start]);
+      if (width > 1e-9) parts.push(make('rect', { x: x.place(v[start]), y: 19 + 34 * names.indexOf(lane), height: 14,
+        width: Math.max(0.4, width - (width > 3 ? 0.8 : 0)), class: `lane s${s % fig.kinds} ${i % 2 ? 'odd' : ''}` }));
     }));
+    if (fig.clock) parts.push(make('line', { x1: x.place(now), x2: x.place(now), y1: 4, y2: to, class: 'now' }));
     svg.setAttribute('viewBox', `0 0 340 ${to + 20}`);
     svg.replaceChildren(...parts);
-    return `A timeline of ${n} rounds: ` + names.join(', ');
+    return `A timeline of ${n} rounds${fig.clock ? ` up to ${show(now, { unit: 's', scales: fig.times })}` : ''}: ` + names.join(', ');
   }
 
   // A number as somebody types it, with or without its unit; a comma stands before three digits alone. NaN for anything else.
@@ -194,6 +196,7 @@
   function build(fig) {
     const box = document.getElementById(`live-${fig.name}`), values = {}, fields = {};
     const form = make('form', { 'aria-label': fig.title }), grid = make('div', { class: 'live-figure-inputs' });
+    const folded = make('div', { class: 'live-figure-inputs' });
     for (const i of fig.inputs) {
       values[i.name] = i.start * i.factor;
       const id = `live-${fig.name}-${i.name}`, label = make('label', { for: id }, i.label);
@@ -203,12 +206,12 @@
         for (const [text, n] of i.choices) select.append(make('option', { value: n }, text));
         select.addEventListener('change', () => set(i, Number(select.value)));
         fields[i.name] = { put: (x) => { select.value = x; } };
-        grid.append(make('div', {}, label, select));
+        (i.more ? folded : grid).append(make('div', {}, label, select));
         continue;
       }
       const list = stops(i), slider = make('input', { id, type: 'range', min: 0, max: list.length - 1, step: 1 });
       const exact = make('input', { type: 'text', inputmode: 'decimal', autocomplete: 'off', 'aria-label': `${i.label}, as a number${i.unit ? `, ${i.unit}` : ''}` });
-      slider.addEventListener('input', () => set(i, list[slider.value]));
+      slider.addEventListener('input', () => { pause(); set(i, list[slider.value]); });
       exact.addEventListener('change', () => {
         const x = typed(exact.value, i.unit), fits = x >= i.low && x <= i.high && !(i.whole && x % 1);
         if (fits) { set(i, x); return; }
@@ -222,7 +225,9 @@
         exact.removeAttribute('aria-invalid');
         slider.setAttribute('aria-valuetext', withUnit(exact.value, i));
       } };
-      grid.append(make('div', {}, label, make('div', { class: 'live-figure-row' }, slider, exact, make('span', {}, i.unit))));
+      const control = make('div', {}, label, make('div', { class: 'live-figure-row' }, slider, exact, make('span', {}, i.unit)));
+      if (i.play) control.append(player(i, list));
+      (i.more ? folded : grid).append(control);
     }
     const presets = make('div', { class: 'live-figure-presets' });
     for (const [text, some] of Object.entries(fig.presets)) {
@@ -231,7 +236,7 @@
       presets.append(button);
     }
     const reset = make('button', { type: 'button' }, 'Start again');
-    reset.addEventListener('click', () => fig.inputs.forEach((i) => set(i, i.start)));
+    reset.addEventListener('click', () => { pause(); fig.inputs.forEach((i) => set(i, i.start)); });
     presets.append(reset);
     const said = make('p', { role: 'status' }), svg = make('svg', { role: 'img' }), body = box.querySelector('tbody');
     const legend = make('ul', { class: 'live-figure-legend' });
@@ -240,6 +245,28 @@
       fig.outputs.find((o) => o.name === name).label)));
     if (fig.ideal) legend.append(make('li', {}, make('svg', { viewBox: '0 0 26 6', 'aria-hidden': 'true' }, make('path', { d: 'M0 3L26 3', class: 'ideal' })), 'all that is possible'));
 
+    // Two buttons: to the next value, from the last to the first; and from one to the next by themselves, which is not announced.
+    function player(i, list) {
+      const step = make('button', { type: 'button' }, 'Step'), play = make('button', { type: 'button' }, 'Play');
+      const next = () => { const k = nearest(list, values[i.name] / i.factor) + 1; set(i, list[k % list.length]); return k; };
+      step.addEventListener('click', () => { pause(); next(); });
+      play.addEventListener('click', () => {
+        if (pause()) return;
+        said.setAttribute('aria-live', 'off');
+        play.textContent = 'Pause';
+        let k = next();
+        const timer = setInterval(() => { if (k === list.length - 1) pause(); else k = next(); }, 350);
+        playing = () => { clearInterval(timer); play.textContent = 'Play'; said.removeAttribute('aria-live'); };
+      });
+      return make('div', { class: 'live-figure-presets live-figure-play' }, step, play);
+    }
+    let playing = null;
+    function pause() {
+      const was = playing;
+      playing = null;
+      was?.();
+      return was !== null;
+    }
     function set(i, x) {
       values[i.name] = x * i.factor;
       fields[i.name].put(x);
@@ -250,16 +277,19 @@
       svg.setAttribute('aria-label', `${fig.title}. ${(fig.lanes.length ? lanes : fig.over ? curve : bars)(svg, fig, values)}.`);
       body.replaceChildren(...rows(fig, values).map(([first, ...rest]) => make('tr', {}, make('th', { scope: 'row' }, first),
         ...rest.map((c) => make('td', {}, c)))));
+      used.replaceChildren(...fig.inputs.map((i) => make('li', {}, `${i.label}: ${withUnit(shown(values[i.name], i), i)}`)));
     }
-    const table = box.querySelector('.live-figure-table'), note = box.querySelector('.live-figure-note');
+    const table = box.querySelector('.live-figure-table'), used = box.querySelector('.live-figure-used'), note = box.querySelector('.live-figure-note');
     table.setAttribute('tabindex', 0);
     table.setAttribute('role', 'group');
     table.setAttribute('aria-label', 'All values');
-    form.append(make('div', { class: 'live-figure-turn' }, grid, presets), make('div', { class: 'live-figure-see' }, svg, legend, said));
+    const turn = make('div', { class: 'live-figure-turn' }, grid);
+    if (folded.hasChildNodes()) turn.append(make('details', {}, make('summary', {}, 'More to set'), folded));
+    turn.append(presets);
+    form.append(turn, make('div', { class: 'live-figure-see' }, svg, legend, said));
     form.addEventListener('submit', (e) => e.preventDefault());
     for (const i of fig.inputs) fields[i.name].put(i.start);
     update();
-    box.querySelector('.live-figure-used').remove();
     box.querySelector('.live-figure-title').after(form);
     const formulas = make('details', {}, make('summary', {}, 'The formulas'), make('pre', {}, fig.code));
     if (fig.call) formulas.append(make('p', {}, 'In a notebook: ', make('code', {}, fig.call)));

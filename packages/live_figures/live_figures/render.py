@@ -89,15 +89,16 @@ def _data(name: str, begin: Start, call: str) -> dict:
     figure = begin.figure
     inputs = [{'name': i.name, 'label': i.label, 'unit': i.unit, 'factor': i.factor,
                'low': i.low, 'high': i.high, 'start': i.start, 'log': i.log, 'whole': i.whole,
-               'choices': i.choices, 'measured': i.name in begin.names, 'scales': SCALES.get(i.unit)}
+               'choices': i.choices, 'measured': i.name in begin.names, 'scales': SCALES.get(i.unit),
+               'more': i.more, 'play': i.play}
               for i in figure.inputs]
     outputs = [{'name': o.name, 'label': o.label, 'unit': o.unit, 'factor': UNITS.get(o.unit, 1),
                 'scales': SCALES.get(o.unit)} for o in figure.outputs]
     return {'name': name, 'title': figure.title, 'over': figure.over, 'rows': figure.rows,
             'say': figure.say, 'drawn': figure.drawn or [o.name for o in figure.outputs],
             'log': figure.log_y, 'ideal': figure.ideal, 'lanes': figure.lanes, 'count': figure.count,
-            'points': begin.points, 'presets': figure.presets,
-            'code': formulas(figure.model), 'call': call,
+            'kinds': figure.kinds, 'clock': figure.clock, 'points': begin.points,
+            'presets': figure.presets, 'code': formulas(figure.model), 'call': call,
             'inputs': inputs, 'outputs': outputs, 'times': TIMES}
 
 
