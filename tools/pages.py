@@ -311,9 +311,10 @@ def measured_note(path: Path, entries: list[ledger_page.Entry]) -> str:
 
 
 def write_for_sphinx(document: Document, book: Book) -> None:
-    """Write directives and roles in the place of a notebook's plain Markdown."""
+    """Write directives and roles in the place of plain Markdown."""
     for cell in document.texts():
-        cell.source = markup.for_sphinx(cell.source, document.name, cell.id)
+        id = cell.id if document.path.suffix == '.ipynb' else ''
+        cell.source = markup.for_sphinx(cell.source, document.name, id)
 
 
 def list_sources(document: Document, book: Book) -> None:
@@ -484,7 +485,7 @@ def topics() -> str:
     """A card for each topic, in reading order: what one learns, and the first wide figure."""
     cards = []
     for page in (p for p in source.toc() if p.endswith('/index')):
-        folder, text = posixpath.dirname(page), (ROOT / f'{page}.md').read_text()
+        folder, text = posixpath.dirname(page), quotations.markdown(ROOT / f'{page}.md')
         title = text.partition('\n')[0].removeprefix('# ')
         figures = FIGURE.findall(text)
         figures = [f for f in figures if wide(ROOT / folder / f[0])] or figures
@@ -531,7 +532,7 @@ def put_live_figures(document: Document, book: Book) -> None:
 # is filled in afterwards has its numbers already, and no term in it is linked.
 PROCESSORS: dict[str, tuple[Callable[[Document, Book], None], ...]] = {
     '.ipynb': (say_where_it_ran, write_for_sphinx, link_terms, quote, ask, point_back, split_off_questions),
-    '.md': (list_sources, link_solutions, link_terms, quote, fill_in, put_live_figures),
+    '.md': (list_sources, write_for_sphinx, link_solutions, link_terms, quote, fill_in, put_live_figures),
 }
 
 

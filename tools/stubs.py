@@ -15,6 +15,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from answer_checks import checking, definitions
+from tools.quotations import markdown
 from tools.runs import normalise
 from tools.source import FRAMEWORKS, ROOT, missing, toc, write
 
@@ -44,7 +45,7 @@ def statements(topic: Path, framework: str) -> dict[str, str]:
     """The exercises of a topic that this framework can do: label to title and statement."""
     found, ours = {}, True
     other = [name for f, names in NAMES.items() if f != framework for name in names]
-    for heading, title, label, body in BLOCK.findall((topic / 'exercises.md').read_text()):
+    for heading, title, label, body in BLOCK.findall(markdown(topic / 'exercises.md')):
         if heading:
             ours = (any(name in heading for name in NAMES[framework])
                     or not any(name in heading for name in other))

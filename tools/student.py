@@ -33,7 +33,8 @@ COPIED = ('chapters', 'd2l_local', 'packages', 'tools', 'ledgers', 'tests/saniti
           'requirements-gpu.txt', 'LICENSE', 'LICENSE-text', '.gitignore')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'chrome', 'microsoft-edge')
 LEFT_OUT = ('__pycache__', '.ipynb_checkpoints', '*_solutions_*', 'guesses.json*')
-SOLUTION = re.compile(r'^(`{3,})\{solution\}.*?^\1[^\S\n]*\n+', re.MULTILINE | re.DOTALL)      # in a page
+SOLUTION = re.compile(rf'^<details><summary>{markup.ANSWER}</summary>\n.*?^</details>\n+',
+                      re.MULTILINE | re.DOTALL)        # in a page
 LINK = re.compile(r'\[((?:[^\]`]|`[^`]*`)+)\]\(([^)\s]+)\)')
 WITH = re.compile(r'^(\d+\. .*),\s+with\s+\[?solutions\b.*(?:\n[ ]+.*)*', re.MULTILINE)
 BELOW = re.compile(r'\banswers? (folded )?below\b|\bfolded answers\b|^Their solutions\b')

@@ -8,6 +8,7 @@ import pytest
 from answer_checks import definitions
 from answer_checks.definitions import Missing, Part
 from tools import exercises, questions
+from tools.quotations import markdown
 from tools.source import ROOT, pages
 
 THEME = ROOT / 'tools' / 'theme'
@@ -75,9 +76,9 @@ def typed(x):
 
 def test_most_exercises_with_figures_are_answered_in_the_page():
     asked = {label for path in pages() if path.name == 'exercises.md'
-             for _, label, _ in exercises.EXERCISE.findall(path.read_text())}
+             for _, label, _ in exercises.EXERCISE.findall(markdown(path))}
     assert set(ALL) <= asked and len(ALL) >= 50
-    text = (ROOT / 'chapters' / 'transformer' / 'exercises.md').read_text()
+    text = markdown(ROOT / 'chapters' / 'transformer' / 'exercises.md')
     shown = questions.with_forms(text)
     assert shown.count('class="d2l-question"') == sum(label.startswith('tr-') for label in ALL)
     assert shown.count('```') == text.count('```')

@@ -15,7 +15,7 @@ import pytest
 
 from tested_results import predictions
 from tested_results.claims import MEASURED, METADATA_KEY, Claim
-from tools import cards, exercises, ledger_page, pages, runs, searching, source, terms
+from tools import cards, exercises, ledger_page, pages, quotations, runs, searching, source, terms
 from tools.source import ROOT
 from tools.theme import formulas
 
@@ -247,12 +247,12 @@ def test_what_is_no_running_text_is_left_alone(text):
 def test_every_term_is_one_of_the_glossary():
     text = (terms.GLOSSARY).read_text()
     assert len(terms.terms()) > 40
-    assert all(f'\n{t}\n  ' in text for t in [*terms.terms(), *terms.EVERYDAY])
+    assert all(f'\n**{t}.**\n' in text for t in [*terms.terms(), *terms.EVERYDAY])
 
 
 def test_the_index_lists_every_exercise_with_its_solution():
     listed = exercises.all_exercises()
-    asked = '\n'.join(p.read_text() for p in source.pages() if p.name == 'exercises.md')
+    asked = '\n'.join(quotations.markdown(p) for p in source.pages() if p.name == 'exercises.md')
     assert len(listed) == asked.count('```{exercise}')
     assert {e.label for e in listed} <= set(asked.split())
     assert not [e.label for e in listed if not e.solved or not e.time]
@@ -325,7 +325,7 @@ def test_what_is_downloaded_is_the_notebook_itself_and_not_what_sphinx_read(tmp_
 
 
 def test_each_exercise_leads_to_its_solutions():
-    page = (ROOT / 'chapters' / 'hybridization' / 'exercises.md').read_text()
+    page = quotations.markdown(ROOT / 'chapters' / 'hybridization' / 'exercises.md')
     linked = exercises.with_solutions(page)
     assert ('\n\n*Solved:* {ref}`PyTorch <hyb-sol-pt-lenet>`, {ref}`MXNet <hyb-sol-lenet>`.\n```\n'
             in linked.partition('\n:label: hyb-ex-lenet\n')[2].partition('```{exercise}')[0])
