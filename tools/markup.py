@@ -6,11 +6,12 @@ A solution, in a notebook, is a block quote that begins with its anchor and with
     >
     > Its text, up to the end of the block quote.
 
-An exercise is a heading that begins with its anchor. It ends where the next heading begins, or an answer that
-is folded away. What else is folded away has another summary, and becomes a box. Code in both stands between
-lines of ``~~~``:
+An exercise is a heading of the third level with an anchor. It ends where the next heading begins, or an
+answer that is folded away. What else is folded away has another summary, and becomes a box. Code in both
+stands between lines of ``~~~``:
 
-    ### <a id="mem-ex-w-root"></a>How long it pays
+    <a id="mem-ex-w-root"></a>
+    ### How long it pays
 
     Its text.
 
@@ -20,7 +21,7 @@ lines of ``~~~``:
 
     </details>
 
-A figure with a caption, an anchor that leads to a heading, and a list of terms are
+A figure with a caption, another heading with an anchor, and a list of terms are
 
     <a id="fig-hw-core"></a>
     ![What a reader who does not see it is told](figures/core.svg)
@@ -54,12 +55,16 @@ from tools.source import ROOT
 
 SOURCES = 'chapters/reference/bibliography.md'
 ENTRY = re.compile(r'(?m)^@\w+\{([^,\s]+),')
-ANCHOR = re.compile(r'(?m)^(?:### )?<a id="([\w-]+)"></a>(.*)$')         # in a Markdown file
-EXERCISE = re.compile(r'### <a id="([\w-]+)"></a>(.+)')
-FOLDED = re.compile(r'<details><summary>(.+)</summary>')
+LEADS = re.compile(r'<a id="([\w-]+)"></a>')
+ANCHOR = re.compile(rf'(?m)^{LEADS.pattern}(?:\n### (.+))?$')           # in a Markdown file
 ANSWER = 'Answer'
-FIGURE = re.compile(r'(?m)^<a id="([\w-]+)"></a>\n!\[(.*)\]\((\S+)\)\n\n\*\*Figure\.\*\* ((?:.+\n)+)')
-TO_HEADING = re.compile(r'(?m)^<a id="([\w-]+)"></a>(?=\n#+ )')
+BOX = re.compile(
+    r'(?m)^<a id="(?P<label>[\w-]+)"></a>\n### (?P<title>.+)\n\n'
+    r'(?P<asks>(?:~~~(?:.*\n)+?~~~\n|(?!#+ |<a id="|<details>).*\n)*)'
+    r'|^<details><summary>(?P<summary>.+)</summary>\n\n(?P<folded>(?:(?!</?details>).*\n)*?)\n</details>\n')
+FIGURE = re.compile(rf'(?m)^{LEADS.pattern}\n'
+                    r'!\[(.*)\]\((\S+)\)\n\n\*\*Figure\.\*\* ((?:.+\n)+)')
+TO_HEADING = re.compile(rf'(?m)^{LEADS.pattern}(?=\n#+ )')
 TERMS = re.compile(r'<!-- glossary -->\n(.*?)<!-- end of glossary -->', re.DOTALL)
 TERM = re.compile(r'(?m)^\*\*(.+)\.\*\*\n((?:.+\n)+)')
 LINK = re.compile(r'\[((?:\\.|[^\[\]\\])*)\]\(((?:[^()\s#:]*/)?[\w-]+\.md)#([^()\s]+)\)')
@@ -132,50 +137,27 @@ def for_sphinx(source: str, page: str, cell: str = '') -> str:
 
 def exercises_and_answers(text: str, fault: Fault) -> str:
     """The text with directives for its exercises, and for what is folded away."""
-    lines, code = text.split('\n'), ''
-    made: list[str] = []
-    opened = label = ''             # 'exercise', 'answer' or another box; the exercise that comes last
-    for line in lines:
-        if fence := re.match(r'\s*(`{3,}|~{3,})', line):
-            code = '' if code == fence[1] else code or fence[1]
-            if opened and fence[1][0] == '`':
-                raise fault(f'code of an exercise or an answer stands between ~~~ and ~~~: {line}')
-        asks, folded = EXERCISE.fullmatch(line), FOLDED.fullmatch(line)
-        if code:
-            made.append(line)
-            continue
-        if opened == 'exercise' and (folded or re.match('#+ ', line)):
-            close(made)
-            opened = ''
-        if opened and folded:
-            raise fault(f'what is folded away does not end before this line: {line}')
-        if asks:
-            opened, label = 'exercise', asks[1]
-            made += [f'```{{exercise}} {asks[2]}', f':label: {label}']
-        elif folded:
-            opened = 'box'
-            if folded[1] == ANSWER and not label:
-                raise fault('an answer stands before the first exercise')
-            made += ([f'```{{solution}} {label}', ':class: dropdown'] if folded[1] == ANSWER
-                     else [f'```{{admonition}} {folded[1]}', ':class: dropdown'])
-        elif opened == 'box' and line == '</details>':
-            opened = ''
-            made.append('```')
-        elif line or not made or not made[-1].startswith((':label: ', ':class: ')):
-            made.append(line)
-    if opened == 'box':
-        raise fault('what is folded away does not end: write </details>')
-    if opened == 'exercise':
-        close(made)
-        made.append('')
-    return '\n'.join(made)
+    label = ''              # of the exercise that comes last
 
+    def directive(m: re.Match) -> str:
+        nonlocal label
+        label = m['label'] or label
+        if m['label']:
+            head, body = f'{{exercise}} {m["title"]}\n:label: {label}', m['asks']
+        elif m['summary'] != ANSWER:
+            head, body = f'{{admonition}} {m["summary"]}\n:class: dropdown', m['folded']
+        elif label:
+            head, body = f'{{solution}} {label}\n:class: dropdown', m['folded']
+        else:
+            raise fault('an answer stands before the first exercise')
+        if code := re.search('(?m)^ *```.*', body):
+            raise fault(f'code of an exercise or an answer stands between ~~~ and ~~~: {code[0]}')
+        return f'```{head}\n{body.rstrip()}\n```\n'
 
-def close(made: list[str]) -> None:
-    """End an exercise, in the place of the blank line below it."""
-    if made[-1] == '':
-        made.pop()
-    made.append('```')
+    made = BOX.sub(directive, text)
+    if wrong := re.search('(?m)^</?details>.*', made):
+        raise fault(f'what is folded away has no blank line around it, or does not end: {wrong[0]}')
+    return made
 
 
 def figure(m: re.Match) -> str:

@@ -41,6 +41,7 @@ from tools import (
     runs,
     searching,
     source,
+    stubs,
     terms,
 )
 from tools.source import ROOT
@@ -324,9 +325,10 @@ def list_sources(document: Document, book: Book) -> None:
 
 
 def link_solutions(document: Document, book: Book) -> None:
-    """Lead from each exercise to its solutions, and ask for its answer where the page can check it."""
+    """Lead from exercises to their solutions and stubs, and ask for answers where the page can check them."""
     for cell in document.texts():
-        cell.source = questions.with_forms(exercises.with_solutions(cell.source))
+        text = questions.with_forms(exercises.with_solutions(cell.source))
+        cell.source = stubs.with_ways(text, document.path.parent)
 
 
 def link_terms(document: Document, book: Book) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tested_results import predictions
 from tested_results.claims import MEASURED, METADATA_KEY, Claim
-from tools import cards, exercises, ledger_page, pages, quotations, runs, searching, source, terms
+from tools import cards, exercises, ledger_page, pages, quotations, runs, searching, source, stubs, terms
 from tools.source import ROOT
 from tools.theme import formulas
 
@@ -332,6 +332,18 @@ def test_each_exercise_leads_to_its_solutions():
     assert re.sub(r'\n\*Solved:\*.*\n', '', linked) == page
     assert linked.count('*Solved:*') == page.count('```{exercise}') - page.count('```{solution}')
     assert exercises.with_solutions('# No exercise') == '# No exercise'
+
+
+def test_an_exercise_that_is_checked_leads_to_its_stubs():
+    topic = ROOT / 'chapters' / 'asynchrony'
+    page = quotations.markdown(topic / 'exercises.md')
+    placed = stubs.with_ways(page, topic)
+    place = r'<div class="d2l-solve" data-notebooks="(.*)"></div>'
+    found = dict(re.findall(rf':label: (\S+)\n(?:(?!```\n).*\n)*{place}', placed))
+    assert found['asy-ex-w-wait'] == found['asy-ex-model'] == 'asynchrony_mxnet asynchrony_pytorch'
+    assert found['asy-ex-hidden'] == 'asynchrony_pytorch' and len(found) == page.count('```{exercise}')
+    assert re.sub(r'\n<div.*></div>\n', '', placed) == page
+    assert stubs.with_ways('# No exercise', topic) == '# No exercise'
 
 
 def test_a_long_formula_of_a_text_may_end_a_line_after_a_relation():

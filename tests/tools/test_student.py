@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
-from tools import exercises, source, student
+from tools import exercises, quotations, source, student
 from tools.source import ROOT, pages
 
 
@@ -170,6 +170,13 @@ def test_text_without_solutions():
         'not [3 ms](#a-c:fast).\n\n'
         '| that | is not | [here](a.md) |\n\n'
         '3. [Exercises](exercises.md)\n4. More\n')
+
+
+def test_each_page_of_exercises_says_how_to_solve_them_and_of_no_answer():
+    claims = {c.id for p in student.solutions() for c in quotations.calls(p)}
+    for path in (p for p in pages() if p.name == 'exercises.md'):
+        text = student.without_solutions(path.read_text(), claims)
+        assert '`make exercises`' in text and 'folded' not in text, path
 
 
 def test_an_edition_that_there_is_not(capsys, monkeypatch):
