@@ -1,5 +1,6 @@
 """JupyterLab as *make lab* starts it: notebooks from the first to the last cell, and figures to turn."""
 
+import re
 import shutil
 import socket
 import subprocess
@@ -92,6 +93,29 @@ def test_a_solution_is_shown_as_text_and_leads_to_its_exercise(lab):
     browser._wait(lambda: browser.run(f'{link}.href.includes("/files/")') or None)     # JupyterLab has it
     browser.run(f'{link}.click()')
     browser._wait(lambda: browser.run('!!document.querySelector(".jp-MarkdownViewer")') or None)
+
+
+@pytest.mark.parametrize('name', ['hybridization/exercises', 'asynchrony/index'])
+def test_a_page_is_shown_as_text_with_its_answers_folded(lab, name):
+    """What the list of files opens: neither the source nor raw markup."""
+    address, browser = lab
+    browser.open(f'{address}/lab/tree/chapters/{name}.md?reset')
+    page = 'document.querySelector(".jp-MarkdownViewer .jp-RenderedMarkdown")'
+    text = browser._wait(lambda: browser.run(f'{page}?.innerText') or None)
+    assert not re.search(r'[{}]|```|~~~|^:|</|\*\*', text, re.M)
+    source = (ROOT / 'chapters' / f'{name}.md').read_text()
+    folded = browser.run(f'[...{page}.querySelectorAll("details")].map((e) => [e.open, e.innerText])')
+    assert folded == [[False, 'Answer']] * source.count('<details>')
+    anchors = f'[...{page}.querySelectorAll("a[data-jupyter-id]")].map((a) => a.dataset.jupyterId)'
+    assert browser.run(anchors) == re.findall('<a id="(.*?)">', source) != []
+    pictures = browser.run(f'[...{page}.querySelectorAll("img")].map((i) => i.alt)')
+    assert pictures == re.findall(r'!\[(.*?)\]\(', source)
+
+
+def test_to_open_a_notebook_does_not_change_it(lab):
+    browser = opened(lab, 'chapters/memory/memory_pytorch.ipynb')
+    browser.run('new Promise((done) => setTimeout(done, 3000))')         # the kernel has said what it is
+    assert browser.run(f'{HERE}.context.model.dirty') is False
 
 
 def test_a_figure_of_the_pages_turns_in_a_notebook(lab):
