@@ -55,7 +55,7 @@ def all_exercises() -> list[Exercise]:
             topic = title.removeprefix('# ').split(':')[0]
             found += [Exercise(topic, re.sub(r'^\d+ · ', '', title), label, time.lower() or WARM_UP,
                                ', '.join(dict.fromkeys(solved.get(label, []))))
-                      for title, label, time in EXERCISE.findall(path.read_text())]
+                      for title, label, time in EXERCISE.findall(markdown(path))]
     return found
 
 

@@ -153,8 +153,11 @@ def surroundings():
     Python's bytecode is kept, in .venv, also where PYTHONDONTWRITEBYTECODE wants none beside the
     sources: without it, each kernel and each process would compile PyTorch or MXNet for seconds.
     """
-    path = os.pathsep.join(filter(None, [str(ROOT), *map(str, packages()), os.environ.get('PYTHONPATH')]))
-    known = {**os.environ, 'PYTHONUTF8': '1', 'PYTHONPATH': path}
+    known = {**os.environ, 'PYTHONUTF8': '1'}
+    # In tools/lab a setting of JupyterLab: it shows pages of Markdown as text.
+    ours = {'PYTHONPATH': [ROOT, *packages()], 'JUPYTER_CONFIG_PATH': [ROOT / 'tools' / 'lab']}
+    for name, folders in ours.items():
+        known[name] = os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get(name)])])
     if known.pop('PYTHONDONTWRITEBYTECODE', None):
         known.setdefault('PYTHONPYCACHEPREFIX', str(VENV / 'bytecode'))
     return known

@@ -41,6 +41,7 @@ from tools import (
     runs,
     searching,
     source,
+    stubs,
     terms,
 )
 from tools.source import ROOT
@@ -311,9 +312,10 @@ def measured_note(path: Path, entries: list[ledger_page.Entry]) -> str:
 
 
 def write_for_sphinx(document: Document, book: Book) -> None:
-    """Write directives and roles in the place of a notebook's plain Markdown."""
+    """Write directives and roles in the place of plain Markdown."""
     for cell in document.texts():
-        cell.source = markup.for_sphinx(cell.source, document.name, cell.id)
+        id = cell.id if document.path.suffix == '.ipynb' else ''
+        cell.source = markup.for_sphinx(cell.source, document.name, id)
 
 
 def list_sources(document: Document, book: Book) -> None:
@@ -323,9 +325,10 @@ def list_sources(document: Document, book: Book) -> None:
 
 
 def link_solutions(document: Document, book: Book) -> None:
-    """Lead from each exercise to its solutions, and ask for its answer where the page can check it."""
+    """Lead from exercises to their solutions and stubs, and ask for answers where the page can check them."""
     for cell in document.texts():
-        cell.source = questions.with_forms(exercises.with_solutions(cell.source))
+        text = questions.with_forms(exercises.with_solutions(cell.source))
+        cell.source = stubs.with_ways(text, document.path.parent)
 
 
 def link_terms(document: Document, book: Book) -> None:
@@ -484,7 +487,7 @@ def topics() -> str:
     """A card for each topic, in reading order: what one learns, and the first wide figure."""
     cards = []
     for page in (p for p in source.toc() if p.endswith('/index')):
-        folder, text = posixpath.dirname(page), (ROOT / f'{page}.md').read_text()
+        folder, text = posixpath.dirname(page), quotations.markdown(ROOT / f'{page}.md')
         title = text.partition('\n')[0].removeprefix('# ')
         figures = FIGURE.findall(text)
         figures = [f for f in figures if wide(ROOT / folder / f[0])] or figures
@@ -532,7 +535,7 @@ def put_live_figures(document: Document, book: Book) -> None:
 PROCESSORS: dict[str, tuple[Callable[[Document, Book], None], ...]] = {
     '.ipynb': (say_where_it_ran, write_for_sphinx, link_terms, quote, ask, point_back, split_off_questions,
                put_live_figures),
-    '.md': (list_sources, link_solutions, link_terms, quote, fill_in, put_live_figures),
+    '.md': (list_sources, write_for_sphinx, link_solutions, link_terms, quote, fill_in, put_live_figures),
 }
 
 

@@ -5,11 +5,15 @@ What is right, and the two hints of each part, come from the topic's ``checkers.
 
 import base64
 import json
+import re
 from html import escape
 
 from answer_checks import definitions
 from answer_checks.definitions import Exercise, Part
 from tools.exercises import BLOCK
+
+# In a notebook a part says which words it offers; a page has a list of them.
+OFFER = re.compile(r"[:,]? ?(?:(?:'[^']+'(?:, | or )?)+|True or False)[:,]? ?")
 
 
 def in_page(exercise: Exercise) -> bool:
@@ -27,8 +31,9 @@ def in_page(exercise: Exercise) -> bool:
 def described(name: str, part: Part, exercise: Exercise) -> dict:
     """A part for the script: what is asked, what is right, how far a figure may be off, the hints."""
     right = [part.expected, *(other.get(name, part.expected) for other in exercise.also)]
-    about = {'asks': part.asks, 'hints': [part.hint, part.second]}
     choices = definitions.choices_of(part, exercise.parts)
+    asks = OFFER.sub('', part.asks) if choices else part.asks
+    about = {'asks': asks, 'hints': [part.hint, part.second]}
     if not choices:
         return {**about, 'right': right, 'within': [definitions.tolerance(x, part.within) for x in right]}
     if isinstance(part.expected, bool):

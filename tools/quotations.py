@@ -33,11 +33,11 @@ def markdown(path: Path) -> str:
 def parts(path: Path) -> list[tuple[str, str]]:
     """The texts of a page with where they stand: the whole file, or each Markdown cell of a notebook.
 
-    A cell's text is as Sphinx gets it.
+    The text is as Sphinx gets it.
     """
+    page = source.name(path).removesuffix(path.suffix)
     if path.suffix != '.ipynb':
-        return [('', path.read_text())]
-    page = source.name(path).removesuffix('.ipynb')
+        return [('', markup.for_sphinx(path.read_text(), page))]
     return [(f'cell {i}, ', markup.for_sphinx(c.source, page, c.id))
             for i, c in enumerate(read(path).cells) if c.cell_type == 'markdown']
 
@@ -139,7 +139,9 @@ class Link:
 def links(path: Path) -> list[Link]:
     """The results that a page's text quotes, in order."""
     found = []
-    for where, text in parts(path):
+    # The lines of a file are those of its source.
+    texts = parts(path) if path.suffix == '.ipynb' else [('', path.read_text())]
+    for where, text in texts:
         for m in LINK.finditer(text):
             line = text.count('\n', 0, m.start()) + 1
             found.append(Link(m[1], m[2], m[3] or '', path, f'{source.name(path)}, {where}line {line}'))

@@ -15,6 +15,9 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from answer_checks import checking, definitions
+from answer_checks.definitions import Exercise
+from tools import exercises
+from tools.quotations import markdown
 from tools.runs import normalise
 from tools.source import FRAMEWORKS, ROOT, missing, toc, write
 
@@ -44,13 +47,34 @@ def statements(topic: Path, framework: str) -> dict[str, str]:
     """The exercises of a topic that this framework can do: label to title and statement."""
     found, ours = {}, True
     other = [name for f, names in NAMES.items() if f != framework for name in names]
-    for heading, title, label, body in BLOCK.findall((topic / 'exercises.md').read_text()):
+    for heading, title, label, body in BLOCK.findall(markdown(topic / 'exercises.md')):
         if heading:
             ours = (any(name in heading for name in NAMES[framework])
                     or not any(name in heading for name in other))
         elif ours:
             found[label] = f'## {title}\n\n{plain(body)}'
     return found
+
+
+def notebooks(topic: Path) -> dict[str, list[str]]:
+    """For each exercise of a topic that is checked, the notebooks of stubs that have it, by their names."""
+    found: dict[str, list[str]] = {}
+    for framework in frameworks(topic):
+        for label in statements(topic, framework):
+            if checker(label, framework):
+                found.setdefault(label, []).append(f'{topic.name}_{framework}')
+    return found
+
+
+def frameworks(topic: Path) -> list[str]:
+    """Those in which a topic has notebooks."""
+    return [f for f in FRAMEWORKS if list(topic.glob(f'*_{f}.ipynb'))]
+
+
+def checker(label: str, framework: str) -> Exercise | None:
+    """What checks the answer to an exercise; None if nothing does."""
+    known = definitions.load()
+    return known.get((label, framework)) or known.get((label, None))
 
 
 def cells(topic: Path, framework: str, labels: dict[str, str]) -> list[nbformat.NotebookNode]:
@@ -60,11 +84,24 @@ def cells(topic: Path, framework: str, labels: dict[str, str]) -> list[nbformat.
     made = [new_markdown_cell(HEAD.format(title=title, framework=FRAMEWORKS[framework])),
             new_code_cell(IMPORTS[framework])]
     for label, statement in labels.items():
-        one = definitions.load().get((label, framework)) or definitions.load().get((label, None))
+        one = checker(label, framework)
         note = '' if one else '\n\nThis one has no check: compare with its solution.'
         made += [new_markdown_cell(statement + note),
                  new_code_cell(one.stub if one else f'# {label}: room for your own')]
     return made
+
+
+def with_ways(text: str, topic: Path) -> str:
+    """The text of a page, with a place at the end of each exercise, where ``run.js`` leads to its stubs."""
+    if not exercises.BLOCK.search(text):
+        return text
+    known = notebooks(topic)
+
+    def add(m: re.Match) -> str:
+        if m[2] not in known:
+            return m[0]
+        return f'{m[1]}\n<div class="d2l-solve" data-notebooks="{" ".join(known[m[2]])}"></div>\n{m[3]}'
+    return exercises.BLOCK.sub(add, text)
 
 
 def stubs(folder: Path) -> list[str]:
@@ -72,9 +109,7 @@ def stubs(folder: Path) -> list[str]:
     said = []
     topics = dict.fromkeys(ROOT / Path(p).parent for p in toc() if p.endswith('/exercises'))
     for topic in topics:
-        for framework in FRAMEWORKS:
-            if not list(topic.glob(f'*_{framework}.ipynb')):
-                continue
+        for framework in frameworks(topic):
             name = f'{topic.name}_{framework}'
             if reason := missing(framework):
                 said.append(f'{name}: not written, {reason}')

@@ -33,10 +33,11 @@ COPIED = ('chapters', 'd2l_local', 'packages', 'tools', 'ledgers', 'tests/saniti
           'requirements-gpu.txt', 'LICENSE', 'LICENSE-text', '.gitignore')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'chrome', 'microsoft-edge')
 LEFT_OUT = ('__pycache__', '.ipynb_checkpoints', '*_solutions_*', 'guesses.json*')
-SOLUTION = re.compile(r'^(`{3,})\{solution\}.*?^\1[^\S\n]*\n+', re.MULTILINE | re.DOTALL)      # in a page
+SOLUTION = re.compile(rf'^<details><summary>{markup.ANSWER}</summary>\n.*?^</details>\n+',
+                      re.MULTILINE | re.DOTALL)        # in a page
 LINK = re.compile(r'\[((?:[^\]`]|`[^`]*`)+)\]\(([^)\s]+)\)')
 WITH = re.compile(r'^(\d+\. .*),\s+with\s+\[?solutions\b.*(?:\n[ ]+.*)*', re.MULTILINE)
-BELOW = re.compile(r'\banswers? (folded )?below\b|\bfolded answers\b|^Their solutions\b')
+BELOW = re.compile(r'\banswers? (folded )?below\b|\bfolded (answers|away below)\b|^Their solutions\b')
 SAYS = '\n\nThis is the edition for a class: its exercises have no solutions.\n'
 ABSENT = ('check', 'test', 'mutants', 'student')     # targets of make that need what is absent
 README = '''# Computational Performance of Deep Learning: the edition for a class
@@ -50,6 +51,8 @@ you measure your own:
 - `make lab` opens the notebooks in JupyterLab.
 - `make exercises` writes notebooks with a stub for each exercise to `exercises/`, with a check of each
   answer. What is there is yours and never overwritten.
+- What a reader has opened, solved and guessed in the pages stays in the browser, and nothing is sent
+  anywhere; the page "How well do you guess?" saves it as a file, reads such a file, and erases it.
 - `make epub` and `make pdf` make one file of the pages (the PDF needs Chromium or Chrome).
 - `make clean` removes what was built; `make help` lists the other commands.
 
@@ -80,7 +83,7 @@ def without_solutions(text: str, claims: set[str]) -> str:
     text = WITH.sub(r'\1', SOLUTION.sub('', re.sub(rf'{markup.SOLUTION.pattern}\n*', '', text)))
     # A row of a table goes as a whole: without one of its sentences it would lack a cell.
     text = '\n'.join(line for line in text.split('\n') if not (line.startswith('|') and told(line)))
-    parts = [re.split(r'(?<=[.?!])\s+(?=[A-Z])', p) for p in text.split('\n\n')]
+    parts = [re.split(r'(?<=[.?!])\s+(?=[A-Z`])', p) for p in text.split('\n\n')]
     kept = [p if not any(map(told, p)) else [s for s in p if not told(s)] for p in parts]
     text = '\n\n'.join(' '.join(p) if p != old else raw for p, old, raw in
                        zip(kept, parts, text.split('\n\n'), strict=True) if p)

@@ -3,6 +3,7 @@
 import re
 from functools import cache
 
+from tools.markup import TERM
 from tools.source import ROOT
 
 GLOSSARY = ROOT / 'chapters' / 'reference' / 'glossary.md'
@@ -20,8 +21,7 @@ EVERYDAY = {'bound', 'claim', 'engine', 'graph', 'interval', 'kernel', 'ledger',
 @cache
 def terms() -> dict[str, re.Pattern]:
     """The terms of the glossary, longer ones first, with what finds each, in singular and plural."""
-    body = re.search(r'(?s)```\{glossary\}\n(.*?)```', GLOSSARY.read_text())[1]
-    found = sorted(re.findall(r'(?m)^(\S.*)$', body), key=len, reverse=True)
+    found = sorted((term for term, _ in TERM.findall(GLOSSARY.read_text())), key=len, reverse=True)
     return {t: re.compile(r'(?<![\w-])' + r'\s+'.join(map(re.escape, t.split())) + r'(?:s|es)?(?![\w-])',
                           re.IGNORECASE) for t in found if t not in EVERYDAY}
 

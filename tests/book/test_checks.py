@@ -12,6 +12,7 @@ from tests.book.answers import measuring
 from tests.book.answers.folded import FOLDED
 from tools import stubs
 from tools.exercises import all_exercises
+from tools.quotations import markdown
 from tools.runs import execute
 from tools.source import FRAMEWORKS, ROOT, missing
 
@@ -137,7 +138,7 @@ def figure(text):
 
 SOLUTION = re.compile(r'```\{solution\} (\S+)\n:class: dropdown\n(.*?)```\n', re.S)
 FOLDS = {label: ' '.join(body.split()) for path in ROOT.glob('chapters/*/exercises.md')
-         for label, body in SOLUTION.findall(path.read_text())}
+         for label, body in SOLUTION.findall(markdown(path))}
 
 
 @pytest.mark.parametrize('label', FOLDS)

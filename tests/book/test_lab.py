@@ -1,5 +1,7 @@
 """JupyterLab as *make lab* starts it: notebooks from the first to the last cell, and figures to turn."""
 
+import platform
+import re
 import shutil
 import socket
 import subprocess
@@ -84,14 +86,43 @@ def test_a_notebook_runs_from_the_first_to_the_last_cell(lab, name):
 
 
 def test_a_solution_is_shown_as_text_and_leads_to_its_exercise(lab):
-    browser = opened(lab, 'chapters/hybridization/hybridization_solutions_pytorch.ipynb')
+    name = 'chapters/hybridization/hybridization_solutions_pytorch.ipynb'
+    wanted = sum('**Solution to [' in c.source for c in source.read(ROOT / name).cells)
+    browser = opened(lab, name)
     boxes = TEXTS.format('.jp-MarkdownOutput blockquote')
-    browser._wait(lambda: len(browser.run(boxes)) == 9 or None)
+    browser._wait(lambda: len(browser.run(boxes)) == wanted or None)
     assert all(b.strip().startswith('Solution to ') for b in browser.run(boxes))
     link = 'document.querySelector(".jp-MarkdownOutput blockquote a[href*=exercises]")'
     browser._wait(lambda: browser.run(f'{link}.href.includes("/files/")') or None)     # JupyterLab has it
     browser.run(f'{link}.click()')
     browser._wait(lambda: browser.run('!!document.querySelector(".jp-MarkdownViewer")') or None)
+
+
+@pytest.mark.parametrize('name', ['hybridization/exercises', 'asynchrony/index'])
+def test_a_page_is_shown_as_text_with_its_answers_folded(lab, name):
+    """What the list of files opens: neither the source nor raw markup."""
+    address, browser = lab
+    browser.open(f'{address}/lab/tree/chapters/{name}.md?reset')
+    page = 'document.querySelector(".jp-MarkdownViewer .jp-RenderedMarkdown")'
+    text = browser._wait(lambda: browser.run(f'{page}?.innerText') or None)
+    assert not re.search(r'```|~~~|^:\w+:|\{\w+\}`|</|\*\*', text, re.M)
+    written = (ROOT / 'chapters' / f'{name}.md').read_text()
+    folded = browser.run(f'[...{page}.querySelectorAll("details")].map((e) => [e.open, e.innerText])')
+    assert folded == [[False, 'Answer']] * written.count('<details>')
+    anchors = f'[...{page}.querySelectorAll("a[data-jupyter-id]")].map((a) => a.dataset.jupyterId)'
+    assert browser.run(anchors) == re.findall('<a id="(.*?)">', written) != []
+    pictures = browser.run(f'[...{page}.querySelectorAll("img")].map((i) => i.alt)')
+    assert pictures == re.findall(r'!\[(.*?)\]\(', written)
+
+
+def test_to_open_a_notebook_does_not_change_it(lab):
+    """With the Python that stored it: JupyterLab writes the version of another into the notebook."""
+    name = 'chapters/memory/memory_pytorch.ipynb'
+    if platform.python_version() != source.read(ROOT / name).metadata.language_info.version:
+        pytest.skip('the notebook was stored with another version of Python')
+    browser = opened(lab, name)
+    browser.run('new Promise((done) => setTimeout(done, 3000))')         # the kernel has said what it is
+    assert browser.run(f'{HERE}.context.model.dirty') is False
 
 
 def test_a_figure_of_the_pages_turns_in_a_notebook(lab):

@@ -8,6 +8,7 @@ import pytest
 from answer_checks import definitions
 from answer_checks.definitions import Missing, Part
 from tools import exercises, questions
+from tools.quotations import markdown
 from tools.source import ROOT, pages
 
 THEME = ROOT / 'tools' / 'theme'
@@ -75,9 +76,9 @@ def typed(x):
 
 def test_most_exercises_with_figures_are_answered_in_the_page():
     asked = {label for path in pages() if path.name == 'exercises.md'
-             for _, label, _ in exercises.EXERCISE.findall(path.read_text())}
+             for _, label, _ in exercises.EXERCISE.findall(markdown(path))}
     assert set(ALL) <= asked and len(ALL) >= 50
-    text = (ROOT / 'chapters' / 'transformer' / 'exercises.md').read_text()
+    text = markdown(ROOT / 'chapters' / 'transformer' / 'exercises.md')
     shown = questions.with_forms(text)
     assert shown.count('class="d2l-question"') == sum(label.startswith('tr-') for label in ALL)
     assert shown.count('```') == text.count('```')
@@ -85,6 +86,14 @@ def test_most_exercises_with_figures_are_answered_in_the_page():
         for name, part in one.parts.items():
             about = questions.described(name, part, one)
             assert set(about.get('choices', about['right'])) >= set(about['right'])
+
+
+def test_a_word_that_a_list_offers_does_not_stand_before_it_too():
+    asked = [questions.described(name, part, one) for one in ALL.values() for name, part in one.parts.items()]
+    asked = [about for about in asked if 'choices' in about]
+    assert len(asked) > 50
+    offered = re.compile("'|True or|^[ ,:]|[ ,:]$|^$")
+    assert not [about['asks'] for about in asked if offered.search(about['asks'])]
 
 
 def test_what_is_right_in_a_notebook_is_right_in_the_page(browser):
@@ -120,7 +129,8 @@ def test_what_is_wrong_in_a_notebook_is_wrong_in_the_page_with_the_same_hints(br
             said, marked = answer(browser, label, [typed(x) for x in wrong])
             assert said.startswith('Not yet: ') and marked, (label, said)
             if not one.also:
-                assert part.asks in said and (part.hint in said or part.second in said) and marked == 1
+                assert questions.described('', part, one)['asks'] in said
+                assert (part.hint in said or part.second in said) and marked == 1
                 again, _ = answer(browser, label, [typed(x) for x in wrong])
                 assert again != said or part.hint == part.second
 

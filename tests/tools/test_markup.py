@@ -33,10 +33,55 @@ def test_links_to_exercises_and_sources():
         'As in {cite}`touvron2023llama`, or ({cite}`dao2022flashattention`).')
 
 
+ASKS = '<a id="a-ex-b"></a>\n### How long?\n\nIt takes $n$.\n'
+ASKED = '```{exercise} How long?\n:label: a-ex-b\nIt takes $n$.\n```\n'
+ANSWER = '<details><summary>Answer</summary>\n\nTwo.\n\n</details>\n'
+ANSWERED = '```{solution} a-ex-b\n:class: dropdown\nTwo.\n```\n'
+
+
+@pytest.mark.parametrize(('text', 'wanted'), [
+    (f'{ASKS}\n{ANSWER}\nText.\n', f'{ASKED}{ANSWERED}\nText.\n'),
+    (f'# A\n\n{ASKS}\n{ASKS}\n## B\n', f'# A\n\n{ASKED}{ASKED}## B\n'),
+    (ASKS, ASKED),
+    (f'{ASKS}\n~~~python\n# no heading\n~~~\n', f'{ASKED[:-4]}\n~~~python\n# no heading\n~~~\n```\n'),
+    ('<details><summary>Why *so*</summary>\n\nText.\n\n</details>\n',
+     '```{admonition} Why *so*\n:class: dropdown\nText.\n```\n')])
+def test_exercises_and_what_is_folded_away(text, wanted):
+    assert markup.for_sphinx(text, 'chapters/a/exercises') == wanted
+
+
+@pytest.mark.parametrize(('text', 'error'), [
+    (f'{ASKS}\n```python\n1\n```\n', 'stands between ~~~ and ~~~: ```python'),
+    (f'# A\n\n{ANSWER}', 'an answer stands before the first exercise'),
+    (f'{ASKS}\n{ANSWER[:-12]}', 'or does not end: <details><summary>Answer'),
+    (f'{ASKS}\n{ANSWER[:-12]}\n{ANSWER}', 'or does not end: <details><summary>Answer')])
+def test_an_exercise_or_an_answer_that_cannot_be_read(text, error):
+    with pytest.raises(ValueError, match='^chapters/a/exercises.md: ') as e:
+        markup.for_sphinx(text, 'chapters/a/exercises')
+    assert error in str(e.value)
+
+
+def test_figures_anchors_and_terms():
+    page = 'chapters/hardware/index'
+    drawn = '<a id="fig-x"></a>\n![Two *boxes*](figures/x.svg)\n\n**Figure.** A core,\nand `x`.\n\nText.'
+    assert markup.for_sphinx(drawn, page) == (
+        '```{figure} figures/x.svg\n:alt: Two *boxes*\n:name: fig-x\nA core,\nand `x`.\n```\n\nText.')
+    assert markup.for_sphinx('![Two boxes](figures/x.svg)', page) == '![Two boxes](figures/x.svg)'
+    assert markup.for_sphinx('Text.\n\n<a id="some"></a>\n## Some', page) == 'Text.\n\n(some)=\n## Some'
+    assert markup.for_sphinx('<!-- glossary -->\n**a.**\nOne\n[b](x.md).\n\n**b c.**\nTwo.\n\n'
+                             '<!-- end of glossary -->', page) == (
+        '```{glossary}\na\n  One\n  [b](x.md).\n\nb c\n  Two.\n```')
+    words = 'As [the figure](data_sheets.md#fig-hw-core) and [registers](data_sheets.md#hw-caches) say.'
+    assert markup.for_sphinx(words, page) == (
+        'As {numref}`fig-hw-core` and [registers](project:#hw-caches) say.')
+    with pytest.raises(ValueError, match="index.md: there is no anchor 'x' in .*/data_sheets.md"):
+        markup.for_sphinx('[x](data_sheets.md#x)', page)
+
+
 @pytest.mark.parametrize('text', [
     'The [exercise](exercises.md).', '[6.0×](#hyb-pt-chain)', '[words](#claim-hyb-pt-chain)',
     '> **Note.** A quote.', '[code](https://a.b/exercises#x)', '```{solution} hyb-ex-lenet\nOld.\n```',
-    '[all sources](../reference/bibliography.md)', 'x[0](1)', '[a page](index.md#exercises)'])
+    '[all sources](../reference/bibliography.md)', 'x[0](1)', '[a page](https://a.b/c/index.md#exercises)'])
 def test_all_else_stays_as_it_is(text):
     assert made(text) == text
 

@@ -15,7 +15,7 @@ import pytest
 
 from tested_results import predictions
 from tested_results.claims import MEASURED, METADATA_KEY, Claim
-from tools import cards, exercises, ledger_page, pages, runs, searching, source, terms
+from tools import cards, exercises, ledger_page, pages, quotations, runs, searching, source, stubs, terms
 from tools.source import ROOT
 from tools.theme import formulas
 
@@ -247,12 +247,12 @@ def test_what_is_no_running_text_is_left_alone(text):
 def test_every_term_is_one_of_the_glossary():
     text = (terms.GLOSSARY).read_text()
     assert len(terms.terms()) > 40
-    assert all(f'\n{t}\n  ' in text for t in [*terms.terms(), *terms.EVERYDAY])
+    assert all(f'\n**{t}.**\n' in text for t in [*terms.terms(), *terms.EVERYDAY])
 
 
 def test_the_index_lists_every_exercise_with_its_solution():
     listed = exercises.all_exercises()
-    asked = '\n'.join(p.read_text() for p in source.pages() if p.name == 'exercises.md')
+    asked = '\n'.join(quotations.markdown(p) for p in source.pages() if p.name == 'exercises.md')
     assert len(listed) == asked.count('```{exercise}')
     assert {e.label for e in listed} <= set(asked.split())
     assert not [e.label for e in listed if not e.solved or not e.time]
@@ -325,13 +325,25 @@ def test_what_is_downloaded_is_the_notebook_itself_and_not_what_sphinx_read(tmp_
 
 
 def test_each_exercise_leads_to_its_solutions():
-    page = (ROOT / 'chapters' / 'hybridization' / 'exercises.md').read_text()
+    page = quotations.markdown(ROOT / 'chapters' / 'hybridization' / 'exercises.md')
     linked = exercises.with_solutions(page)
     assert ('\n\n*Solved:* {ref}`PyTorch <hyb-sol-pt-lenet>`, {ref}`MXNet <hyb-sol-lenet>`.\n```\n'
             in linked.partition('\n:label: hyb-ex-lenet\n')[2].partition('```{exercise}')[0])
     assert re.sub(r'\n\*Solved:\*.*\n', '', linked) == page
     assert linked.count('*Solved:*') == page.count('```{exercise}') - page.count('```{solution}')
     assert exercises.with_solutions('# No exercise') == '# No exercise'
+
+
+def test_an_exercise_that_is_checked_leads_to_its_stubs():
+    topic = ROOT / 'chapters' / 'asynchrony'
+    page = quotations.markdown(topic / 'exercises.md')
+    placed = stubs.with_ways(page, topic)
+    place = r'<div class="d2l-solve" data-notebooks="(.*)"></div>'
+    found = dict(re.findall(rf':label: (\S+)\n(?:(?!```\n).*\n)*{place}', placed))
+    assert found['asy-ex-w-wait'] == found['asy-ex-model'] == 'asynchrony_mxnet asynchrony_pytorch'
+    assert found['asy-ex-hidden'] == 'asynchrony_pytorch' and len(found) == page.count('```{exercise}')
+    assert re.sub(r'\n<div.*></div>\n', '', placed) == page
+    assert stubs.with_ways('# No exercise', topic) == '# No exercise'
 
 
 def test_a_long_formula_of_a_text_may_end_a_line_after_a_relation():

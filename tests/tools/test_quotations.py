@@ -57,7 +57,7 @@ def book(tmp_path, monkeypatch):
         nbformat.v4.new_markdown_cell('# Two\n\nIt is [6.0× faster](#a-b) in all.'),
         nbformat.v4.new_code_cell(
             "import numpy\nx = d2l.verify('a-old', True)\nif x:\n    d2l.verify('a-fact', 1 < 2)"),
-        nbformat.v4.new_markdown_cell('And\n[`f(x)`: 5 µs](#a-b:fast), [so](#a-old) [a](b.md#c).'),
+        nbformat.v4.new_markdown_cell('And\n[`f(x)`: 5 µs](#a-b:fast), [so](#a-old) [a](b.html#c).'),
         nbformat.v4.new_code_cell(
             "%%time\nd2l.compare('a-b', slow=f, fast=g, above=3, needs='links')\nd2l.count(name, 3)\n"
             "'abc'.count('a')\npath.compare('x')\nnp.estimate('x')\nd2l.estimate('a-e', f, 's')")])
@@ -94,7 +94,7 @@ def test_calls_are_those_of_the_book_s_own_functions(book):
 
 def test_a_result_s_sentence_has_its_number_and_is_of_its_own_page(book):
     assert quotations.sentence_of('a-b') == 'It is [6.0× faster](#a-b) in all.'
-    assert quotations.sentence_of('a-old') == 'And [`f(x)`: 5 µs](#a-b:fast), [so](#a-old) [a](b.md#c).'
+    assert quotations.sentence_of('a-old') == 'And [`f(x)`: 5 µs](#a-b:fast), [so](#a-old) [a](b.html#c).'
     assert quotations.sentence_of('a-fact') == ''
 
 

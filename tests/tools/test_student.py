@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
-from tools import source, student
+from tools import exercises, quotations, source, student
 from tools.source import ROOT, pages
 
 
@@ -38,7 +38,7 @@ def secrets():
     public = '\n'.join([*shown, *(p.read_text() for p in ROOT.glob('[dp]*/**/*.py')),
                         *(p.read_text() for p in (ROOT / 'chapters').glob('*/checkers.py'))])
     lines = {line.strip().removeprefix('> ') for text in texts for line in text.split('\n')}
-    return [line for line in lines if len(line) > 40 and not line.startswith((':', '```', '#', '|'))
+    return [line for line in lines if len(line) > 40 and not line.startswith((':', '```', '#', '|', '<'))
             and line not in public]
 
 
@@ -105,9 +105,8 @@ def test_it_has_all_else(edition):
     listed = subprocess.run([sys.executable, '-c', 'from tools import exercises, source\n'
                              'print(len(exercises.all_exercises()), len(source.notebooks()))'],
                             cwd=edition, capture_output=True, text=True, check=True).stdout.split()
-    here = [len(list(re.finditer(r'```\{exercise\}', p.read_text())))
-            for p in (ROOT / 'chapters').glob('*/exercises.md')]
-    assert list(map(int, listed)) == [sum(here), len(source.notebooks()) - len(student.solutions())]
+    kept = len(source.notebooks()) - len(student.solutions())
+    assert list(map(int, listed)) == [len(exercises.all_exercises()), kept]
 
 
 @pytest.fixture(scope='module')
@@ -163,7 +162,7 @@ def test_text_without_solutions():
             'and not [3 ms](#a-c:fast).\n\n'
             '| it | is so. Or so | [solutions](t_solutions_mxnet.ipynb) |\n'
             '| that | is not | [here](a.md) |\n\n'
-            '```{solution} ex\n:class: dropdown\nForty-two.\n```\n\n'
+            '<details><summary>Answer</summary>\n\nForty-two.\n\n</details>\n\n'
             '> <a id="a-sol-b"></a>**Solution to [B](exercises.md#a-ex-b)**\n>\n> Forty-three.\n\n'
             '3. [Exercises](exercises.md), with [solutions](t_solutions_pytorch.ipynb)\n4. More\n')
     assert student.without_solutions(text, {'a-b'}) == (
@@ -171,6 +170,13 @@ def test_text_without_solutions():
         'not [3 ms](#a-c:fast).\n\n'
         '| that | is not | [here](a.md) |\n\n'
         '3. [Exercises](exercises.md)\n4. More\n')
+
+
+def test_each_page_of_exercises_says_how_to_solve_them_and_of_no_answer():
+    claims = {c.id for p in student.solutions() for c in quotations.calls(p)}
+    for path in (p for p in pages() if p.name == 'exercises.md'):
+        text = student.without_solutions(path.read_text(), claims)
+        assert '`make exercises`' in text and 'folded' not in text, path
 
 
 def test_an_edition_that_there_is_not(capsys, monkeypatch):

@@ -310,7 +310,6 @@
     const file = make('input', { type: 'file', accept: '.json,application/json', id: 'd2l-guess-file' });
     const button = (text, f) => { const b = make('button', { type: 'button' }, text); b.addEventListener('click', f); return b; };
     const ask = make('input', { type: 'checkbox', id: 'd2l-guess-ask' });
-    ask.checked = !skipped().includes('*');
     ask.addEventListener('change', () => skip(ask.checked ? [] : ['*']));
     const save = button('Save them as a file', () => {
       const url = URL.createObjectURL(new Blob([write(load())], { type: 'application/json' }));
@@ -336,12 +335,12 @@
         for (const key of Object.keys(localStorage)) if (key.startsWith(KEY) || key === SHOWN) localStorage.removeItem(key);
       } catch { /* nothing is kept there then */ }
       for (const id of Object.keys(here)) delete here[id];
-      ask.checked = true;
       said.textContent = 'All guesses are erased.';
       draw();
     });
 
     function draw() {
+      ask.checked = !skipped().includes('*');
       const all = load(), groups = new Map(), order = [...place.querySelectorAll('tr[data-claim]')].map((tr) => tr.dataset.claim);
       const done = Object.entries(all).filter(([, e]) => !none(e.measured)).sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]));
       for (const [id, e] of done) {
@@ -379,6 +378,7 @@
       make('div', {}, save, ' ', erase, ' ', make('label', { for: file.id }, 'Read a file '), file),
       make('div', {}, ask, ' ', make('label', { for: ask.id }, 'Ask me for a guess in front of a result')), said));
     draw();
+    window.addEventListener('storage', draw);
   }
 
   const start = () => {

@@ -34,7 +34,10 @@
       line.remove();
     });
     const n = solved(), exercises = n ? `, and solved ${n} ${n === 1 ? 'exercise' : 'exercises'} in them` : '';
-    line.append(`You have opened ${read.pages.length} of ${place.dataset.pages} pages${exercises}. You were at `, link, '. ', button);
+    const all = document.createElement('a');
+    all.href = '../../chapters/reference/guesses.html#what-this-browser-keeps';
+    all.textContent = 'Save it, or erase all';
+    line.append(`You have opened ${read.pages.length} of ${place.dataset.pages} pages${exercises}. You were at `, link, '. ', button, ' ', all);
     place.replaceChildren(line);
   }
 
