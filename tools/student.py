@@ -230,7 +230,7 @@ def one_page(folder: Path) -> str:
     package = ElementTree.parse(folder / 'content.opf')
     files = {item.get('id'): item.get('href') for item in package.iterfind('.//{*}item')}
     order = [files[ref.get('idref')] for ref in package.iterfind('.//{*}itemref')]
-    order = [name for name in order if name not in ('genindex.xhtml', 'nav.xhtml')]
+    order = [name for name in order if name not in ('title.xhtml', 'genindex.xhtml', 'nav.xhtml')]
     contents, bodies = [], []
     for name in order:
         soup, here = bs4.BeautifulSoup((folder / name).read_text(), 'html.parser'), name.split('.')[0]
@@ -243,8 +243,6 @@ def one_page(folder: Path) -> str:
                 tag['href'] = f'#{to.split(".")[0]}' + (f'--{anchor}' if anchor else '')
         for tag in soup.find_all('img'):
             tag['src'] = posixpath.normpath(posixpath.join(posixpath.dirname(name), tag['src']))
-        for tag in soup.find_all('details'):
-            tag['open'] = ''
         contents.append(f'<li><a href="#{here}">{soup.h1.get_text()}</a></li>')
         bodies.append(f'<article id="{here}">{soup.find(class_="body")}</article>')
     sheets = [f'<link rel="stylesheet" href="_static/{name}.css"/>' for name in ('pygments', 'd2l', 'live')]
@@ -267,8 +265,8 @@ def pdf(to: Path) -> None:
         book.extractall(folder)
     (folder / 'book.html').write_text(one_page(folder))
     flags = ['--headless=new', '--disable-gpu', '--no-pdf-header-footer',
-             '--generate-pdf-document-outline', f'--user-data-dir={folder / "profile"}',
-             '--disable-pdf-tagging']           # five times as large with; who needs tags has the EPUB
+             '--export-tagged-pdf', '--generate-pdf-document-outline',
+             f'--user-data-dir={folder / "profile"}']
     if hasattr(os, 'geteuid') and os.geteuid() == 0:
         flags.append('--no-sandbox')            # Chromium's sandbox is not for this user
     done = subprocess.run([browser, *flags, f'--print-to-pdf={to / "book.pdf"}',
