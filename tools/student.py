@@ -253,26 +253,45 @@ def one_page(folder: Path) -> str:
             f'<nav><ol>{"".join(contents)}</ol></nav>{"".join(bodies)}</body></html>')
 
 
-def pdf(to: Path) -> None:
-    """Make ``book.pdf`` of the pages of the EPUB, by a browser that prints."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if not browser:
+def browser() -> str:
+    """The browser that prints.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not found:
         sys.exit('The PDF is printed by Chromium or Chrome, and there is none here: install the package '
                  'chromium, or read the EPUB (make epub).')
+    return found
+
+
+def printed(page: Path, to: Path) -> None:
+    """Print a page of HTML: a PDF with an outline of its headings, and tags.
+
+    Raises:
+        SystemExit: there is no browser, or it printed nothing.
+    """
+    # Without tags there is no outline either.
+    flags = ['--headless=new', '--disable-gpu', '--no-pdf-header-footer', '--export-tagged-pdf',
+             '--generate-pdf-document-outline', f'--user-data-dir={page.parent / "profile"}']
+    if hasattr(os, 'geteuid') and os.geteuid() == 0:
+        flags.append('--no-sandbox')            # Chromium's sandbox is not for this user
+    done = subprocess.run([browser(), *flags, f'--print-to-pdf={to}', page.as_uri()],
+                          capture_output=True, text=True)
+    if not to.exists():
+        sys.exit(f'{done.stderr}\n{browser()} printed nothing; see above.')
+
+
+def pdf(to: Path) -> None:
+    """Make ``book.pdf`` of the pages of the EPUB, by a browser that prints."""
+    browser()               # before minutes of work
     epub(to)
     folder = to / 'unpacked'
     with zipfile.ZipFile(to / 'book.epub') as book:
         book.extractall(folder)
     (folder / 'book.html').write_text(one_page(folder))
-    flags = ['--headless=new', '--disable-gpu', '--no-pdf-header-footer',
-             '--export-tagged-pdf', '--generate-pdf-document-outline',
-             f'--user-data-dir={folder / "profile"}']
-    if hasattr(os, 'geteuid') and os.geteuid() == 0:
-        flags.append('--no-sandbox')            # Chromium's sandbox is not for this user
-    done = subprocess.run([browser, *flags, f'--print-to-pdf={to / "book.pdf"}',
-                           (folder / 'book.html').as_uri()], capture_output=True, text=True)
-    if not (to / 'book.pdf').exists():
-        sys.exit(f'{done.stderr}\n{browser} printed nothing; see above.')
+    printed(folder / 'book.html', to / 'book.pdf')
     (to / 'book.epub').unlink()
     shutil.rmtree(folder)
 

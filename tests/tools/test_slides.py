@@ -6,6 +6,7 @@ import bs4
 import nbformat
 import pytest
 
+from tests.book.browser import Browser
 from tools import quotations, runs, slides, source, student
 
 LECTURES = slides.lectures()
@@ -71,6 +72,32 @@ def test_a_lecture_is_one_file(tmp_path):
     assert any('twice the rows ÷ rows = ' in result for result in results)
     assert any('Guess first.' in p.get_text() for p in page.select('.d2l-predict'))
     assert page.select('.fragment') and not page.find('details')
+
+
+@pytest.mark.slow
+def test_every_slide_fits_and_the_keys_turn_them(tmp_path):
+    slides.write(LECTURES, tmp_path)
+    browser = Browser(tmp_path / 'profile')
+    too_much = """[...document.querySelectorAll('section')].filter((s) => s.scrollHeight > s.clientHeight + 1
+        || s.scrollWidth > s.clientWidth + 1 || parseFloat(getComputedStyle(s).fontSize) < 14)
+        .map((s) => s.dataset.number)"""
+    now = "document.querySelector('section.now').dataset.number.split(' ')[0]"
+    later = "document.querySelectorAll('section.now .later').length"
+    try:
+        found = {}
+        for path in sorted(tmp_path.glob('*.html')):
+            browser.open(path)
+            found[path.name] = browser.run(too_much)
+        assert {name: numbers for name, numbers in found.items() if numbers} == {}
+        browser.open(tmp_path / 'lecture-01.html')
+        seen = []
+        for key in ['ArrowRight'] * 4 + ['Space', 'ArrowLeft', 'ArrowLeft']:
+            browser.press(key)
+            seen.append((browser.run(now), browser.run(later)))
+        assert seen == [('2', 0), ('3', 0), ('4', 1), ('4', 0), ('5', 0), ('4', 0), ('4', 1)]
+        assert not browser.errors
+    finally:
+        browser.close()
 
 
 def made(*cells):
