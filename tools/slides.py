@@ -32,7 +32,7 @@ from traitlets.config import Config
 
 from tested_results import claims
 from tested_results.files import put_whole
-from tools import ledger_page, pages, runs, source
+from tools import exercises, ledger_page, pages, runs, source
 from tools.pages import BUILD, Book, Document
 from tools.source import ROOT
 from tools.theme import formulas
@@ -42,7 +42,7 @@ LECTURES = ROOT / 'chapters' / 'start' / 'paths.md'
 ROWS = re.compile(r'\(twelve-lectures\)=\n.*?\n\|[-|]+\|\n((?:\|[^\n]*\n)+)', re.DOTALL)
 LINK = re.compile(r'\[([^\]]+)\]\(([^)\s]+)\)')
 HEADING = re.compile(r'(?m)^#+ .*')
-ROLE = re.compile(r'\{ref\}`([^<`]+?) <[^`]*`')
+ROLE = re.compile(r'\{ref\}`([^<`]+?) <([^>`]*)>`')
 FORMULA = re.compile(r'(`+).*?\1|\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$\n]+?)\$', re.DOTALL)
 BLOCK = re.compile(r'[#|$!>-]|\d+\. |```')       # begins what is shown whole
 SENTENCE_ENDS = re.compile(r'(?<=[.?!])\s+(?=[A-Z\[*`($-])|\n[ ]*- ')
@@ -69,7 +69,7 @@ class Lecture:
     number: int
     ideas: str
     notebooks: list[Path]       # that run in front of the class
-    exercise: str
+    exercise: str               # its label
 
 
 @dataclass
@@ -88,8 +88,16 @@ def lectures() -> list[Lecture]:
         files = [posixpath.normpath(f'chapters/start/{to}') for _, to in LINK.findall(front)]
         notebooks = [ROOT / file for file in files if file.endswith('.ipynb')]
         found.append(Lecture(int(re.match(r'\d+', number)[0]), LINK.sub(r'\1', ideas), notebooks,
-                             ROLE.sub(r'\1', exercise)))
+                             ROLE.search(exercise)[2]))
     return found
+
+
+def exercise(label: str) -> str:
+    """The text of an exercise, below its title."""
+    texts = {m[2]: m[1] for path in ROOT.glob('chapters/*/exercises.md')
+             for m in exercises.BLOCK.finditer(path.read_text())}
+    first, _, text = texts[label].split('\n', 2)
+    return ROLE.sub(r'\1', f'## Exercise: {first.removeprefix("```{exercise} ")}\n\n{text}')
 
 
 def mark(cell: nbformat.NotebookNode) -> dict:
@@ -254,7 +262,7 @@ def frames(lecture: Lecture, found: dict[Path, list[Slide]], book: Book) -> Iter
                 made = html(piece, path, book, exporter)
                 frame += f'<{tag} class="{kind}">{made}</{tag}>'
             yield frame
-    yield f'<h2>An exercise</h2><p>{escape(lecture.exercise)}</p>'
+    yield html(nbformat.v4.new_markdown_cell(exercise(lecture.exercise)), marked[-1], book, exporter)
 
 
 def whose(names: list[str], book: Book) -> str:

@@ -61,7 +61,7 @@ def test_a_lecture_is_one_file(tmp_path):
     shown = page.find_all('section')
     assert len(shown) == 2 + sum(len(slides.slides(p, source.read(p))) for p in LECTURES[0].notebooks)
     assert 'overhead, memory bandwidth or compute?' in shown[0].h1.get_text()
-    assert 'The numbers' in shown[0].get_text() and 'The knee' in shown[-1].get_text()
+    assert 'The numbers' in shown[0].get_text() and 'Exercise: The knee' in shown[-1].get_text()
     assert all(section.find(['h1', 'h2', 'h3']) for section in shown)
     # Nothing is loaded, nothing leads away, and formulas are MathML.
     assert not page.find_all(['link', 'iframe', 'a'])
