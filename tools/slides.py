@@ -15,6 +15,7 @@ next empty line. With no part, only the outputs of code are shown.
 """
 
 import base64
+import mimetypes
 import posixpath
 import re
 import time
@@ -227,10 +228,14 @@ def html(piece: nbformat.NotebookNode, path: Path, book: Book, exporter: HTMLExp
     for output, _ in pages.outputs(document.notebook, claims.METADATA_KEY):
         said = with_formulas(output.data['text/html'])
         output.data['text/html'] = CODE.sub(r'<code>\1</code>', said)
-    body, _ = exporter.from_notebook_node(document.notebook, {'metadata': {'path': str(path.parent)}})
+    body, _ = exporter.from_notebook_node(document.notebook)
     soup = bs4.BeautifulSoup(body, 'html.parser')
     for tag in soup.find_all('a'):
         tag.unwrap()
+    # The exporter could do this as well, but it cuts MathML to pieces then.
+    for tag in soup.select('img:not([src^="data:"])'):
+        drawing = base64.b64encode((path.parent / tag['src']).read_bytes()).decode()
+        tag['src'] = f'data:{mimetypes.guess_type(tag["src"])[0]};base64,{drawing}'
     for tag in soup.select('img[alt^="No description"]'):
         tag['alt'] = piece.metadata.get('mystnb', {}).get('image', {}).get('alt', '')
     for tag in soup.select('details.d2l-claim'):        # the line alone, without the card
@@ -246,7 +251,7 @@ def html(piece: nbformat.NotebookNode, path: Path, book: Book, exporter: HTMLExp
 def frames(lecture: Lecture, found: dict[Path, list[Slide]], book: Book) -> Iterator[str]:
     """The slides of a lecture as HTML: its title, those of its notebooks, and its exercise."""
     exporter = HTMLExporter(config=Config({'HTMLExporter': {
-        'template_name': 'basic', 'embed_images': True, 'exclude_anchor_links': True,
+        'template_name': 'basic', 'exclude_anchor_links': True,
         'exclude_input_prompt': True, 'exclude_output_prompt': True}}))
     marked = [path for path in lecture.notebooks if found[path]]
     names = [ledger_page.page_name(path) for path in marked]
