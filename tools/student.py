@@ -32,6 +32,7 @@ COPIED = ('chapters', 'd2l_local', 'packages', 'tools', 'ledgers', 'tests/saniti
           '_toc.yml', 'Makefile', 'pyproject.toml', 'requirements.txt',
           'requirements-gpu.txt', 'LICENSE', 'LICENSE-text', '.gitignore')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'chrome', 'microsoft-edge')
+COLOURED = 'kcs'         # in the PDF: keywords, comments and strings, as classes of Pygments begin
 LEFT_OUT = ('__pycache__', '.ipynb_checkpoints', '*_solutions_*', 'guesses.json*')
 SOLUTION = re.compile(r'^(`{3,})\{solution\}.*?^\1[^\S\n]*\n+', re.MULTILINE | re.DOTALL)      # in a page
 LINK = re.compile(r'\[((?:[^\]`]|`[^`]*`)+)\]\(([^)\s]+)\)')
@@ -243,6 +244,10 @@ def one_page(folder: Path) -> str:
                 tag['href'] = f'#{to.split(".")[0]}' + (f'--{anchor}' if anchor else '')
         for tag in soup.find_all('img'):
             tag['src'] = posixpath.normpath(posixpath.join(posixpath.dirname(name), tag['src']))
+        # Each colour is an element of its own for readers of tags: the file would be twice as large.
+        for tag in soup.select('pre span'):
+            if (tag.get('class') or ' ')[0][0] not in COLOURED:
+                tag.unwrap()
         contents.append(f'<li><a href="#{here}">{soup.h1.get_text()}</a></li>')
         bodies.append(f'<article id="{here}">{soup.find(class_="body")}</article>')
     sheets = [f'<link rel="stylesheet" href="_static/{name}.css"/>' for name in ('pygments', 'd2l', 'live')]
