@@ -21,6 +21,7 @@ help:
 	@echo "make mutants   plant faults in the experiments; a claim that still holds proves nothing"
 	@echo "make student   a copy of the book without solutions, in _build/student"
 	@echo "make epub      the book as one file, in _build/epub; make pdf: in _build/pdf"
+	@echo "make slides    slides for the twelve lectures, a file each, in _build/slides"
 	@echo "make env       make the environment in .venv and do nothing else"
 	@echo "make clean     remove what was built (_build); ENV=1 removes .venv too"
 book: ; @$(FRONT) book $(TOPIC)
@@ -33,6 +34,6 @@ ledger: ; @$(FRONT) ledger
 repeat: ; @$(FRONT) repeat $(or $(N),1)
 compare: ; @$(FRONT) compare $(OLD) $(NEW)
 mutants: ; @$(FRONT) mutants $(NB)
-env student epub pdf: ; @$(FRONT) $@
+env student epub pdf slides: ; @$(FRONT) $@
 clean: ; @$(FRONT) clean $(if $(ENV),--env)
-.PHONY: help book check test lab exercises refresh ledger repeat compare mutants env student epub pdf clean
+.PHONY: help book check test lab exercises refresh ledger repeat compare mutants env student epub pdf slides clean

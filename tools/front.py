@@ -175,6 +175,7 @@ COMMANDS = {
     'repeat': ['-m', 'tools.ledger', 'repeat'],
     'compare': ['-m', 'tools.ledger', 'compare'],
     'mutants': ['-m', 'tools.mutants'],
+    'slides': ['-m', 'tools.slides'],
     **{name: ['-m', 'tools.student', name] for name in ('student', 'epub', 'pdf')},
 }
 

@@ -20,7 +20,7 @@ EXECUTED = source.ROOT / '_build' / 'executed'
 # variables that change what a run gives
 SETTINGS = ('TESTED_RESULTS_BUDGET', 'D2L_DATA', 'D2L_FULL', 'TESTED_RESULTS_SPAN', 'TESTED_RESULTS_WINDOWS')
 WIDGET = 'application/vnd.jupyter.widget-view+json'
-KEPT_METADATA = {'tags', 'mystnb'}
+KEPT_METADATA = {'tags', 'mystnb', 'slideshow'}
 
 
 def files_a_run_depends_on(path: Path) -> list[Path]:
@@ -77,7 +77,7 @@ def key(path: Path, nb: nbformat.NotebookNode) -> str:
 
 
 def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Only what a diff should show: counts 1…n, what the kernel says of itself, tags and captions.
+    """Only what a diff should show: counts 1…n, what the kernel says of itself, tags, captions and marks.
 
     JupyterLab writes into a notebook what the kernel says of itself. Where the same stands there already,
     opening a notebook does not change it.

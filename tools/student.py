@@ -32,6 +32,7 @@ COPIED = ('chapters', 'd2l_local', 'packages', 'tools', 'ledgers', 'tests/saniti
           '_toc.yml', 'Makefile', 'pyproject.toml', 'requirements.txt',
           'requirements-gpu.txt', 'LICENSE', 'LICENSE-text', '.gitignore')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'chrome', 'microsoft-edge')
+COLOURED = 'kcs'         # in the PDF: keywords, comments and strings, as classes of Pygments begin
 LEFT_OUT = ('__pycache__', '.ipynb_checkpoints', '*_solutions_*', 'guesses.json*')
 SOLUTION = re.compile(rf'^<details><summary>{markup.ANSWER}</summary>\n.*?^</details>\n+',
                       re.MULTILINE | re.DOTALL)        # in a page
@@ -233,7 +234,7 @@ def one_page(folder: Path) -> str:
     package = ElementTree.parse(folder / 'content.opf')
     files = {item.get('id'): item.get('href') for item in package.iterfind('.//{*}item')}
     order = [files[ref.get('idref')] for ref in package.iterfind('.//{*}itemref')]
-    order = [name for name in order if name not in ('genindex.xhtml', 'nav.xhtml')]
+    order = [name for name in order if name not in ('title.xhtml', 'genindex.xhtml', 'nav.xhtml')]
     contents, bodies = [], []
     for name in order:
         soup, here = bs4.BeautifulSoup((folder / name).read_text(), 'html.parser'), name.split('.')[0]
@@ -246,8 +247,10 @@ def one_page(folder: Path) -> str:
                 tag['href'] = f'#{to.split(".")[0]}' + (f'--{anchor}' if anchor else '')
         for tag in soup.find_all('img'):
             tag['src'] = posixpath.normpath(posixpath.join(posixpath.dirname(name), tag['src']))
-        for tag in soup.find_all('details'):
-            tag['open'] = ''
+        # Each colour is an element of its own for readers of tags: the file would be twice as large.
+        for tag in soup.select('pre span'):
+            if (tag.get('class') or ' ')[0][0] not in COLOURED:
+                tag.unwrap()
         contents.append(f'<li><a href="#{here}">{soup.h1.get_text()}</a></li>')
         bodies.append(f'<article id="{here}">{soup.find(class_="body")}</article>')
     sheets = [f'<link rel="stylesheet" href="_static/{name}.css"/>' for name in ('pygments', 'd2l', 'live')]
@@ -258,26 +261,45 @@ def one_page(folder: Path) -> str:
             f'<nav><ol>{"".join(contents)}</ol></nav>{"".join(bodies)}</body></html>')
 
 
-def pdf(to: Path) -> None:
-    """Make ``book.pdf`` of the pages of the EPUB, by a browser that prints."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if not browser:
+def browser() -> str:
+    """The browser that prints.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not found:
         sys.exit('The PDF is printed by Chromium or Chrome, and there is none here: install the package '
                  'chromium, or read the EPUB (make epub).')
+    return found
+
+
+def printed(page: Path, to: Path) -> None:
+    """Print a page of HTML: a PDF with an outline of its headings, and tags.
+
+    Raises:
+        SystemExit: there is no browser, or it printed nothing.
+    """
+    # Without tags there is no outline either.
+    flags = ['--headless=new', '--disable-gpu', '--no-pdf-header-footer', '--export-tagged-pdf',
+             '--generate-pdf-document-outline', f'--user-data-dir={page.parent / "profile"}']
+    if hasattr(os, 'geteuid') and os.geteuid() == 0:
+        flags.append('--no-sandbox')            # Chromium's sandbox is not for this user
+    done = subprocess.run([browser(), *flags, f'--print-to-pdf={to}', page.as_uri()],
+                          capture_output=True, text=True)
+    if not to.exists():
+        sys.exit(f'{done.stderr}\n{browser()} printed nothing; see above.')
+
+
+def pdf(to: Path) -> None:
+    """Make ``book.pdf`` of the pages of the EPUB, by a browser that prints."""
+    browser()               # before minutes of work
     epub(to)
     folder = to / 'unpacked'
     with zipfile.ZipFile(to / 'book.epub') as book:
         book.extractall(folder)
     (folder / 'book.html').write_text(one_page(folder))
-    flags = ['--headless=new', '--disable-gpu', '--no-pdf-header-footer',
-             '--generate-pdf-document-outline', f'--user-data-dir={folder / "profile"}',
-             '--disable-pdf-tagging']           # five times as large with; who needs tags has the EPUB
-    if hasattr(os, 'geteuid') and os.geteuid() == 0:
-        flags.append('--no-sandbox')            # Chromium's sandbox is not for this user
-    done = subprocess.run([browser, *flags, f'--print-to-pdf={to / "book.pdf"}',
-                           (folder / 'book.html').as_uri()], capture_output=True, text=True)
-    if not (to / 'book.pdf').exists():
-        sys.exit(f'{done.stderr}\n{browser} printed nothing; see above.')
+    printed(folder / 'book.html', to / 'book.pdf')
     (to / 'book.epub').unlink()
     shutil.rmtree(folder)
 

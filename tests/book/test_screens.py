@@ -157,6 +157,36 @@ def test_the_font_has_each_letter_of_the_formulas(html):
     assert not wanted - has
 
 
+# What one can only click, answers and results that have opened, and frames that code could leave behind.
+PRINTED = """(() => { const seen = (what) => [...document.querySelectorAll(`.bd-article :is(${what})`)]
+        .filter((e) => e.checkVisibility()).map((e) => e.outerHTML.slice(0, 80));
+    dispatchEvent(new Event('beforeprint'));
+    return [...seen('button, input[type="range"], form.d2l-guess, .d2l-question, details.hide'),
+        ...seen('.admonition.toggle:not(.toggle-hidden), details[open]'),
+        ...[...document.querySelectorAll('.bd-article :is(div.highlight, div.cell_input)')]
+            .filter((e) => e.checkVisibility() && getComputedStyle(e).breakInside !== 'auto')
+            .map((e) => e.outerHTML.slice(0, 80))]; })()"""
+
+
+@pytest.mark.parametrize('name', ['chapters/splitting/exercises.html', 'chapters/hardware/index.html',
+                                  'chapters/measuring/regimes_pytorch.html',
+                                  'chapters/hybridization/hybridization_pytorch.html'])
+def test_printed_there_is_nothing_to_click_and_code_flows_on(html, browser, name):
+    browser.resize(1280)
+    browser.open(html / name)
+    browser.run('new Promise((then) => setTimeout(then, 200))')
+    browser.send('Emulation.setEmulatedMedia', media='print')
+    try:
+        found = browser.run(PRINTED)
+        figures = browser.run("""[...document.querySelectorAll('.live-figure-see > svg')]
+            .filter((e) => e.checkVisibility()).length""")
+        all_figures = browser.run("document.querySelectorAll('.live-figure').length")
+    finally:
+        browser.send('Emulation.setEmulatedMedia', media='')
+    assert not found
+    assert figures == all_figures
+
+
 @pytest.mark.parametrize('name', FIGURES)
 def test_figures_are_dark_on_a_dark_page(html, browser, name):
     """Most of each figure is about as dark as the page, and what is drawn stands out."""

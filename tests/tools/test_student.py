@@ -3,6 +3,7 @@
 import json
 import posixpath
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -142,11 +143,31 @@ def test_one_page_for_the_printer(book, tmp_path):
     page = student.one_page(tmp_path)          # of several megabytes, for which a parser needs a minute
     ids = re.findall(r'<[^<>]*\sid="([^"]*)"', page)
     assert len(ids) == len(set(ids)) > 2000
-    assert page.partition('</nav>')[0].count('<li>') >= len(source.toc())
+    contents = re.findall(r'<li><a href="#[^"]*">([^<]*)</a></li>', page.partition('</nav>')[0])
+    assert len(contents) == len(source.toc())
+    title = re.search('<title>(.*?)</title>', page)[1]
+    assert contents.count(title) == 1 and '<details open' not in page
     links = re.findall(r'<a [^<>]*href="#([^"]*)"', page)
     assert len(links) > 1000 and set(map(unescape, links)) <= set(map(unescape, ids))
     images = re.findall(r'<img [^<>]*src="([^"]*)"', page)
     assert len(images) > 50 and all((tmp_path / image).exists() for image in images)
+
+
+@pytest.mark.slow
+def test_what_is_printed_has_an_outline_and_tags(tmp_path):
+    if not any(map(shutil.which, student.BROWSERS)):
+        pytest.skip('needs Chromium')
+    style = (ROOT / 'tools' / 'theme' / 'print.css').read_text()
+    lines = '\n'.join(f'line {i}' for i in range(100))
+    (tmp_path / 'page.html').write_text(
+        f'<html lang="en"><title>T</title><style>{style}</style><h1>One</h1><p>Text</p><h2>Two</h2>'
+        f'<details><summary>folded</summary><p>Secret</p></details><pre>{lines}</pre></html>')
+    student.printed(tmp_path / 'page.html', tmp_path / 'page.pdf')
+    data = (tmp_path / 'page.pdf').read_bytes()
+    assert b'/Outlines' in data and b'/Title (Two)' in data
+    assert re.search(rb'/MarkInfo\s*<<\s*/Marked true', data)
+    # Each page is more than half full: code of 100 lines does not begin on a new one.
+    assert len(re.findall(rb'/Type\s*/Page\b', data)) == 2
 
 
 def test_a_pdf_needs_a_browser(monkeypatch, tmp_path):
