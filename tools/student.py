@@ -29,8 +29,8 @@ from tools import markup, pages, quotations, source
 from tools.source import ROOT
 
 COPIED = ('chapters', 'd2l_local', 'packages', 'tools', 'ledgers', 'tests/sanitize.cfg', '_config.yml',
-          '_toc.yml', 'Makefile', 'pyproject.toml', 'requirements.txt',
-          'requirements-gpu.txt', 'LICENSE', 'LICENSE-text', '.gitignore')
+          '_toc.yml', 'Makefile', 'pyproject.toml', 'requirements.txt', 'LICENSE',
+          'LICENSE-text', '.gitignore')
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'chrome', 'microsoft-edge')
 COLOURED = 'kcs'         # in the PDF: keywords, comments and strings, as classes of Pygments begin
 LEFT_OUT = ('__pycache__', '.ipynb_checkpoints', '*_solutions_*', 'guesses.json*')
