@@ -197,7 +197,7 @@ COMMANDS = {
     'compare': ['-m', 'tools.ledger', 'compare'],
     'mutants': ['-m', 'tools.mutants'],
     'slides': ['-m', 'tools.slides'],
-    **{name: ['-m', 'tools.student', name] for name in ('student', 'epub', 'pdf')},
+    **{name: ['-m', 'tools.editions', name] for name in ('student', 'epub', 'pdf')},
 }
 
 
