@@ -380,20 +380,29 @@ def asking(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     """A code cell in two: what it does, and the questions at its end; a page hides their calls."""
     if cell.cell_type != 'code' or cell.source.startswith('%%'):
         return [cell]
-    statements = reversed(source.tree(cell.source).body)
-    tail = list(itertools.takewhile(
-        lambda s: isinstance(s, ast.Expr) and quotations.claimed(s.value, ('predict',)), statements))
-    if not tail:
+    ids = set()
+    first = None                # the line of the first question at the end
+    for statement in reversed(source.tree(cell.source).body):
+        id = quotations.claimed(statement.value, ('predict',)) if isinstance(statement, ast.Expr) else None
+        if not id:
+            break
+        ids.add(id)
+        first = statement.lineno - 1
+    if first is None:
         return [cell]
-    ids, lines = {quotations.claimed(s.value, ('predict',)) for s in tail}, cell.source.split('\n')
-    code, asked = copy.deepcopy(cell), copy.deepcopy(cell)
-    first = tail[-1].lineno - 1
-    code.source, asked.source = '\n'.join(lines[:first]).rstrip(), '\n'.join(lines[first:])
-    asked.outputs = [o for o in cell.outputs
-                     if o.get('metadata', {}).get(predictions.METADATA_KEY, {}).get('id') in ids]
-    code.outputs = [o for o in cell.outputs if o not in asked.outputs]
+    lines = cell.source.split('\n')
+    code = copy.deepcopy(cell)
+    code.source = '\n'.join(lines[:first]).rstrip()
+    code.outputs = []
+    asked = copy.deepcopy(cell)
+    asked.source = '\n'.join(lines[first:])
+    asked.outputs = []
     asked.id += '-predict'
     asked.metadata = nbformat.from_dict({'tags': ['remove-input']})
+    for output in cell.outputs:
+        question = output.get('metadata', {}).get(predictions.METADATA_KEY, {})
+        part = asked if question.get('id') in ids else code
+        part.outputs.append(output)
     return [code, asked] if code.source or code.outputs else [asked]
 
 
@@ -468,18 +477,24 @@ def wide(figure: Path) -> bool:
 
 def topics() -> str:
     """A card for each topic, in reading order: what one learns, and the first wide figure."""
-    cards = []
-    for page in (p for p in source.toc() if p.endswith('/index')):
-        folder, text = posixpath.dirname(page), quotations.markdown(ROOT / f'{page}.md')
-        title = text.partition('\n')[0].removeprefix('# ')
-        figures = FIGURE.findall(text)
-        figures = [f for f in figures if wide(ROOT / folder / f[0])] or figures
-        image = ''.join(f':img-bottom: ../../{folder}/{figure}\n:img-alt: {alt}\n'
-                        for figure, alt in figures[:1])
-        learn = LEARN.search(text)
-        cards.append(f':::{{grid-item-card}} {title}\n:link: /{page}\n:link-type: doc\n{image}'
-                     f'\n{learn[1] if learn else ""}\n:::\n')
+    cards = [card_of_topic(page) for page in source.toc() if page.endswith('/index')]
     return '::::{grid} 1 2 2 2\n:gutter: 3\n\n' + '\n'.join(cards) + '::::'
+
+
+def card_of_topic(page: str) -> str:
+    """The card of a topic, whose first page is given, as a directive."""
+    folder = posixpath.dirname(page)
+    text = quotations.markdown(ROOT / f'{page}.md')
+    title = text.partition('\n')[0].removeprefix('# ')
+    lines = [f':::{{grid-item-card}} {title}', f':link: /{page}', ':link-type: doc']
+    figures = FIGURE.findall(text)
+    wide_ones = [found for found in figures if wide(ROOT / folder / found[0])]
+    if figures:
+        figure, alt = (wide_ones or figures)[0]
+        lines += [f':img-bottom: ../../{folder}/{figure}', f':img-alt: {alt}']
+    learn = LEARN.search(text)
+    lines += ['', learn[1] if learn else '', ':::', '']
+    return '\n'.join(lines)
 
 
 # What a comment in a Markdown page asks for.

@@ -122,14 +122,17 @@ def latest(path: Path) -> tuple[nbformat.NotebookNode, bool]:
     Returns:
         The notebook, and whether its outputs are from a run here.
     """
-    nb, kept = nbformat.read(path, as_version=4), EXECUTED / path.relative_to(source.ROOT)
+    nb = nbformat.read(path, as_version=4)
+    kept = EXECUTED / path.relative_to(source.ROOT)
     if not kept.exists() or source.missing(source.framework(path)):
         return nb, False
     done = nbformat.read(kept, as_version=4)
     if done.metadata.get('key') != key(path, nb):
         return nb, False
     # The prose may have changed since; the code is the same, or the key would differ.
-    ours, theirs = ([c for c in n.cells if c.cell_type == 'code'] for n in (nb, done))
+    ours = [cell for cell in nb.cells if cell.cell_type == 'code']
+    theirs = [cell for cell in done.cells if cell.cell_type == 'code']
     for cell, new in zip(ours, theirs, strict=True):
-        cell.outputs, cell.execution_count = new.outputs, new.execution_count
+        cell.outputs = new.outputs
+        cell.execution_count = new.execution_count
     return nb, True
