@@ -1,5 +1,6 @@
 """The checkers of the exercises on a small transformer."""
 
+import itertools
 import math
 
 import numpy as np
@@ -79,13 +80,14 @@ def merge(merge) -> None:
     def compare(scores, cuts, what, hint, second):
         values = random(scores.shape[1], 4, seed=1)
         parts = [part(x, y) for x, y in zip(scores.split(cuts, 1), values.split(cuts), strict=True)]
-        there = [t.clone() for p in parts for t in p]
+        tensors = list(itertools.chain.from_iterable(parts))
+        before = [t.clone() for t in tensors]
         whole = parts[0]
         for one in parts[1:]:
             whole = merge(whole, one)
             need(isinstance(whole, tuple | list) and len(whole) == 3, 'a result of three tensors',
                  'Return m, s and o.', 'It is merged with the next part, so it has the same three.')
-        need(all(map(torch.equal, there, [t for p in parts for t in p])), 'parts that stay as they were',
+        need(all(map(torch.equal, before, tensors)), 'parts that stay as they were',
              'Your function writes into its arguments.', 'Look for operations in place.')
         m, s, o = (fetch(t) for t in whole)
         right = fetch(scores.softmax(1) @ values)
@@ -270,13 +272,17 @@ def draft(verify) -> None:
     g = torch.Generator().manual_seed(0)
 
     def run(p, q, n):
+        drawn = [torch.multinomial(row, n, True, generator=g) for row in q]
         found = []
-        for guesses in torch.stack([torch.multinomial(row, n, True, generator=g) for row in q], 1):
-            found.append([int(x) for x in verify(p, q, guesses, g)])
+        for guesses in torch.stack(drawn, 1):
+            found.append([int(token) for token in verify(p, q, guesses, g)])
         return found
 
     def shares(tokens):
         return np.bincount(tokens, minlength=4) / max(1, len(tokens))
+
+    def written(numbers):
+        return ', '.join(f'{x:.2f}' for x in numbers)
     state = torch.get_rng_state()
     need({len(x) for x in run(q[[0, 1, 1]], q, 20)} == {3}, 'k guesses and one more, if models agree',
          'A draft equal to the model has k guesses kept, and the pass adds a token.',
@@ -291,8 +297,7 @@ def draft(verify) -> None:
     found = run(p, q, 3000)
     first = np.array([x[0] for x in found])
     need(np.abs(shares(first) - fetch(p[0])).max() < 0.04, 'the distribution of the large model',
-         f'First tokens came in shares of {", ".join(f"{s:.2f}" for s in shares(first))}; '
-         f'p is {", ".join(f"{s:.2f}" for s in fetch(p[0]))}.',
+         f'First tokens came in shares of {written(shares(first))}; p is {written(fetch(p[0]))}.',
          'Which tokens has the draft given too rarely? From what is the replacement drawn?')
     second = np.array([x[1] for x in found if len(x) > 1])
     need(np.abs(shares(second) - fetch(p[1])).max() < 0.06, 'the distribution of the second token',
