@@ -81,13 +81,6 @@ def test_questions_stand_before_the_results_that_answer_them(html, pages):
     assert len(set(rows)) == len(rows) == asked >= 50
 
 
-@pytest.mark.parametrize('name', ['intro', 'symptoms', 'verdicts', 'glossary', 'ledger', 'guesses'])
-def test_an_old_address_leads_to_the_page(html, pages, name):
-    text = (html / f'{name}.html').read_text()
-    to = re.search(r'url=([^"]+)"', text)[1]
-    assert to in pages and f'location.replace("{to}" + location.hash)' in text
-
-
 def test_the_ledger_has_every_result(html, pages):
     ids = [c.id for p in source.pages() for c in quotations.calls(p)]
     data = json.loads((html / 'ledger.json').read_text())
