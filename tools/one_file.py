@@ -22,7 +22,7 @@ from tools import pages, source
 from tools.source import ROOT
 
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'chrome', 'microsoft-edge')
-COLOURED = 'kcs'         # in the PDF: keywords, comments and strings, as classes of Pygments begin
+COLOURED = ('k', 'c', 's')         # how Pygments' classes of keywords, comments and strings begin
 ELSEWHERE = re.compile(r'[a-z]+:')         # the start of a link that leads out of the book
 
 
@@ -121,6 +121,7 @@ def one_page(folder: Path) -> str:
             continue
         soup = bs4.BeautifulSoup((folder / name).read_text(), 'html.parser')
         address_in_one_page(soup, name)
+        without_most_colours(soup)
         here = name.split('.')[0]
         contents.append(f'<li><a href="#{here}">{soup.h1.get_text()}</a></li>')
         bodies.append(f'<article id="{here}">{soup.find(class_="body")}</article>')
@@ -133,7 +134,7 @@ def one_page(folder: Path) -> str:
 
 
 def address_in_one_page(soup: bs4.BeautifulSoup, name: str) -> None:
-    """Give the ids, links and images of a page addresses that hold where all pages are one; few colours."""
+    """Give the ids, links and images of a page addresses that hold where all pages are one."""
     here = name.split('.')[0]
     for tag in soup.find_all(id=True):
         tag['id'] = f'{here}--{tag["id"]}'
@@ -145,10 +146,16 @@ def address_in_one_page(soup: bs4.BeautifulSoup, name: str) -> None:
         tag['href'] = f'#{page}--{anchor}' if anchor else f'#{page}'
     for tag in soup.find_all('img'):
         tag['src'] = place(tag['src'], name)
-    # Each colour is an element of its own for readers of tags: the file would be twice as large.
+
+
+def without_most_colours(soup: bs4.BeautifulSoup) -> None:
+    """Keep, in code, the colours of keywords, comments and strings.
+
+    Each colour is an element of its own for readers of tags: with all, the PDF would be twice as large.
+    """
     for tag in soup.select('pre span'):
-        classes = tag.get('class') or [' ']
-        if classes[0][0] not in COLOURED:
+        kind = ' '.join(tag.get('class', []))
+        if not kind.startswith(COLOURED):
             tag.unwrap()
 
 
@@ -171,15 +178,16 @@ def printed(page: Path, to: Path) -> None:
     Raises:
         SystemExit: there is no browser, or it printed nothing.
     """
+    program = browser()
     # Without tags there is no outline either.
     flags = ['--headless=new', '--disable-gpu', '--no-pdf-header-footer', '--export-tagged-pdf',
              '--generate-pdf-document-outline', f'--user-data-dir={page.parent / "profile"}']
     if hasattr(os, 'geteuid') and os.geteuid() == 0:
         flags.append('--no-sandbox')            # Chromium's sandbox is not for this user
-    done = subprocess.run([browser(), *flags, f'--print-to-pdf={to}', page.as_uri()],
+    done = subprocess.run([program, *flags, f'--print-to-pdf={to}', page.as_uri()],
                           capture_output=True, text=True)
     if not to.exists():
-        sys.exit(f'{done.stderr}\n{browser()} printed nothing; see above.')
+        sys.exit(f'{done.stderr}\n{program} printed nothing; see above.')
 
 
 def pdf(to: Path) -> None:
