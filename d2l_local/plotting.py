@@ -321,18 +321,3 @@ def symbol_graph(exported: str) -> tuple[dict[str, str], list[tuple[str, str]], 
     inputs = [n['name'] for n in nodes if n['op'] == 'null']
     labels = {n['name']: re.sub(r'^_(npi|npx|np)_', '', n['op']) for n in nodes} | {i: i for i in inputs}
     return labels, [(names[i[0]], n['name']) for n in nodes for i in n['inputs']], inputs
-
-
-def fx_graph(module: Any) -> tuple[dict[str, str], list[tuple[str, str]], list[str]]:
-    """Nodes, edges and inputs of a ``torch.fx.GraphModule``, as :func:`graph` takes them."""
-    labels, edges, inputs = {}, [], []
-    for n in module.graph.nodes:
-        target = n.target
-        if n.op == 'call_module':
-            target = type(module.get_submodule(target)).__name__
-        elif callable(target):
-            target = getattr(target, '__name__', str(target))
-        labels[n.name] = str(n.name if n.op in ('placeholder', 'output') else target)
-        edges += [(a.name, n.name) for a in n.all_input_nodes]
-        inputs += [n.name] * (n.op in ('placeholder', 'get_attr'))
-    return labels, edges, inputs

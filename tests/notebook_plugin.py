@@ -19,7 +19,8 @@ from tested_results.execution import joined
 from tools import ledger, source
 
 pytest_plugins = ['tested_results.pytest_plugin']
-LONGEST = 'test_screens.py', 'test_student.py'      # begun first, or one core would wait at the end
+# Begun first, or one core would wait at the end.
+LONGEST = 'test_screens.py', 'test_class_edition.py', 'test_one_file.py'
 left_out: dict[str, str] = {}
 
 

@@ -63,8 +63,8 @@ def main() -> int:
             failed += bool(said)
             print(f'Python {python}, {name}: {said or "a wheel for every pin"}', flush=True)
     if failed:
-        print('Choose versions that have wheels there, in requirements.txt and requirements-gpu.txt, with a '
-              'marker for that Python; the README names the Pythons.')
+        print('Choose versions that have wheels there, in requirements.txt, with a marker for that Python; '
+              'the README names the Pythons.')
     return 1 if failed else 0
 
 

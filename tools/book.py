@@ -67,31 +67,37 @@ def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> tup
     Returns:
         The ledger's line, and lines on what was measured here and does not hold.
     """
-    sphinx_source, index = BUILD / ('src-stored' if stored else 'src'), html / 'index.html'
-    shown, old = {}, set()
+    sphinx_source = BUILD / ('src-stored' if stored else 'src')
+    shown = {}
+    old = set()           # what was not run here
     for path in paths:
-        nb, here = (nbformat.read(path, as_version=4), False) if stored else runs.latest(path)
+        if stored:
+            nb, here = nbformat.read(path, as_version=4), False
+        else:
+            nb, here = runs.latest(path)
         shown[path] = nb
-        old |= set() if here else {path}
-    todo = [p for p in paths if p in old and not stored and topic(p) in (topics or [topic(p)])
-            and not source.missing(source.framework(p))]
+        if not here:
+            old.add(path)
+    todo = [] if stored else [path for path in paths if path in old and to_measure(path, topics)]
     began = time.perf_counter()
     print(f'making the pages: {len(paths) - len(old)} of {len(paths)} notebooks measured here, '
           f'{len(old)} with stored outputs', flush=True)
     summary = pages.make(shown, old, sphinx_source, html)
-    print(f'{index}  {time.perf_counter() - began:.0f} s', flush=True)
+    print(f'{html / "index.html"}  {time.perf_counter() - began:.0f} s', flush=True)
     if todo:
         print(f'Read on: {len(todo)} notebooks are measured now, and the pages of each topic are '
               'replaced when it is done.\nCtrl-C keeps what was measured; make book goes on from there.',
               flush=True)
-    began, failures = time.perf_counter(), {}
+    began = time.perf_counter()
+    failures = {}
     for i, path in enumerate(todo):
         try:
             shown[path] = runs.keep(path, f'[{i + 1}/{len(todo)}{left(began, i, len(todo))}] ')
             old.remove(path)
         except execution.CellFailed as e:
             failures[path] = str(e)
-        if [topic(p) for p in todo[i:i + 2]] != [topic(path)] * 2:       # the last of its topic
+        last_of_its_topic = i + 1 == len(todo) or topic(todo[i + 1]) != topic(path)
+        if last_of_its_topic:
             summary = pages.make(shown, old, sphinx_source, html)
             print(f'{html / topic_index(path)}  {became(path, todo, failures)}', flush=True)
     new = [path for path in paths if path not in old]
@@ -103,14 +109,22 @@ def build(paths: list[Path], topics: list[str], stored: bool, html: Path) -> tup
     return summary, lines
 
 
+def to_measure(path: Path, topics: list[str]) -> bool:
+    """Whether a notebook is to be run: its topic was asked for, or none was, and its framework is there."""
+    asked_for = not topics or topic(path) in topics
+    return asked_for and not source.missing(source.framework(path))
+
+
 def became(path: Path, todo: list[Path], failed: Iterable[Path]) -> str:
     """What became of the notebooks of this one's topic."""
     mine = [p for p in todo if topic(p) == topic(path)]
     bad = [p.stem for p in mine if p in failed]
     if not bad:
         return 'measured here'
-    some = f'{len(mine) - len(bad)} of {len(mine)} notebooks measured here, '
-    return some * (len(bad) < len(mine)) + f'FAILED: {", ".join(bad)}'
+    failed_ones = f'FAILED: {", ".join(bad)}'
+    if len(bad) == len(mine):
+        return failed_ones
+    return f'{len(mine) - len(bad)} of {len(mine)} notebooks measured here, {failed_ones}'
 
 
 def topic_index(path: Path) -> Path:

@@ -62,8 +62,10 @@ def all_exercises() -> list[Exercise]:
 def index() -> str:
     """A table of all exercises, for a page; where none is solved, it does not speak of solutions."""
     found = all_exercises()
-    solved = any(e.solved for e in found)
-    rows = [f'| {e.topic} | {{ref}}`{e.title} <{e.label}>` | {e.time} |' + f' {e.solved} |' * solved
-            for e in found]
-    head = ['| topic | exercise | time |' + ' solution |' * solved, '|---' * (3 + solved) + '|']
-    return '\n'.join([*head, *rows])
+    with_solutions = any(exercise.solved for exercise in found)
+    lines = ['| topic | exercise | time |', '|---|---|---|']
+    lines += [f'| {e.topic} | {{ref}}`{e.title} <{e.label}>` | {e.time} |' for e in found]
+    if with_solutions:
+        column = [' solution |', '---|', *(f' {exercise.solved} |' for exercise in found)]
+        lines = [line + cell for line, cell in zip(lines, column, strict=True)]
+    return '\n'.join(lines)

@@ -1,10 +1,12 @@
 """What `make` calls: make the environment if need be, then run the command in it.
 
-Standard library only, and no syntax newer than Python 3.6: it must say what is missing.
+Standard library only, and no syntax newer than Python 3.6: it must say what is missing, also to the
+``python3`` of an old system. On Windows, such a Python takes a path in a command only as text: ``str(…)``.
 """
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,17 +16,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / '.venv'
 REQUIREMENTS = ROOT / (os.environ.get('REQUIREMENTS') or 'requirements.txt')
+# The build of MXNet to install: on an NVIDIA machine with CUDA 11.2 and cuDNN 8, mxnet-cu112.
+MXNET = os.environ.get('MXNET') or 'mxnet'
 TESTS = ROOT / 'tests' / 'requirements.txt'
 CHECKS = 'check', 'test'        # commands that need what only the tests need
-STAMP = VENV / 'installed'
-PYTHON = VENV / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
+STAMP = VENV / 'installed'       # of what the environment was made
+PYTHON = VENV / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')      # nt: Windows
 NO_PYTHON = '''This book needs Python 3.11 (3.12 or newer runs its PyTorch half). Found: {}.
 Install Python 3.11 from python.org or your system's packages, or install uv, which brings it;
 or name an interpreter: make {} PYTHON=/path/to/python3.11'''
 
 
 def version(python):
-    """(major, minor) of an interpreter, or None if it does not run."""
+    """(major, minor) of an interpreter, or None if it does not run.
+
+    It may be a stub that only offers to install Python: on Windows, and on macOS without developer tools.
+    """
     try:
         out = subprocess.run([python, '-c', 'import sys; print(*sys.version_info[:2])'],
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
@@ -36,16 +43,18 @@ def version(python):
 def choose(command):
     """The command that makes a virtual environment, from the best interpreter there is."""
     named = os.environ.get('PYTHON')
-    if named:
+    if named:        # where a newer Python, or one outside of PATH, is wanted
         if (version(named) or (0, 0)) < (3, 11):
             sys.exit(NO_PYTHON.format(f'{named} does not run or is older', command))
         return [named, '-m', 'venv']
     for python in ('python3.11', 'python3', sys.executable):
         if version(python) == (3, 11):
             return [python, '-m', 'venv']
+    # Where the system has no Python 3.11, uv brings one. It goes on with a folder that an interrupted
+    # installation left (--allow-existing), and adds pip (--seed), which the README calls.
     if shutil.which('uv'):
         return ['uv', 'venv', '--quiet', '--seed', '--allow-existing', '--python', '3.11']
-    if sys.version_info >= (3, 12):
+    if sys.version_info >= (3, 12):          # a new system without uv
         print('No Python 3.11 here: the PyTorch half of the book is installed with Python '
               '{}.{}; MXNet pages show stored outputs.'.format(*sys.version_info[:2]))
         return [sys.executable, '-m', 'venv']
@@ -70,10 +79,10 @@ def pip(*args):
         try:
             while child.poll() is None:
                 time.sleep(0.2)
-                if sys.stdout.isatty():
+                if sys.stdout.isatty():          # not in the log of a workflow
                     print(f'\r  {time.time() - began:.0f} s ', end='', flush=True)
         finally:
-            if child.poll() is None:
+            if child.poll() is None:         # Ctrl-C: not every terminal sends it to the child too
                 child.terminate()
                 child.wait()
     if child.returncode:
@@ -103,13 +112,22 @@ def ensure(command):
         print('\rInstalled what the checks need.', flush=True)
 
 
+def requirements():
+    """The text of the requirements, with the build of MXNet that the variable MXNET names."""
+    if not REQUIREMENTS.is_file():
+        sys.exit(f'{REQUIREMENTS} does not exist; REQUIREMENTS is requirements.txt or a copy of it.')
+    if not re.match(r'mxnet(-\w+)?$', MXNET):
+        sys.exit(f'MXNET={MXNET} names no build of MXNet; for an NVIDIA machine it is mxnet-cu112.')
+    return re.sub(r'(?m)^mxnet(?===)', MXNET, REQUIREMENTS.read_text(encoding='utf-8'))
+
+
 def make_environment(command):
     """Make the environment, unless it is there and fits the requirements."""
-    if not REQUIREMENTS.is_file():
-        sys.exit(f'{REQUIREMENTS} does not exist; REQUIREMENTS is requirements.txt or '
-                 'requirements-gpu.txt')
-    wanted = hashlib.sha256(REQUIREMENTS.read_bytes() + (ROOT / 'pyproject.toml').read_bytes()
+    text = requirements()
+    wanted = hashlib.sha256(text.encode() + (ROOT / 'pyproject.toml').read_bytes()
                             + str(ROOT).encode()).hexdigest()
+    # The folder is part of the stamp, for an environment does not survive being moved; and an update of the
+    # system may have taken away the interpreter that it leads to.
     if STAMP.is_file() and STAMP.read_text() == wanted and version(str(PYTHON)):
         return
     maker = choose(command)
@@ -120,11 +138,13 @@ def make_environment(command):
             if stamp.exists():
                 stamp.unlink()
         subprocess.run([*maker, str(VENV)], check=True)
-    except subprocess.CalledProcessError:
+    except subprocess.CalledProcessError:        # Debian and Ubuntu have venv as a package of its own
         sys.exit('The virtual environment could not be made. On Debian and Ubuntu, install the '
                  'package python3.11-venv; else remove .venv and try again.')
     began = time.time()
-    pip('-r', str(REQUIREMENTS))
+    chosen = VENV / 'requirements.txt'
+    chosen.write_text(text, encoding='utf-8')
+    pip('-r', str(chosen))
     pip('--no-deps', '--no-build-isolation', '-e', str(ROOT), *editable())
     STAMP.write_text(wanted)
     print(f'\rInstalled in {time.time() - began:.0f} s.', flush=True)
@@ -137,7 +157,7 @@ def clean(args):
 
 
 def writable():
-    """Stop with a clear word if this folder cannot be written to."""
+    """Stop with a clear word if this folder cannot be written to, as one that a course shares."""
     probe = ROOT / '.writable'
     try:
         probe.write_text('')
@@ -150,8 +170,9 @@ def writable():
 def surroundings():
     """The environment of a command.
 
-    Python's bytecode is kept, in .venv, also where PYTHONDONTWRITEBYTECODE wants none beside the
-    sources: without it, each kernel and each process would compile PyTorch or MXNet for seconds.
+    Text is UTF-8, also on Windows and in containers whose locale is C. Python's bytecode is kept, in .venv,
+    also where PYTHONDONTWRITEBYTECODE wants none beside the sources, as in many containers: without it, each
+    kernel and each process would compile PyTorch or MXNet for seconds.
     """
     known = {**os.environ, 'PYTHONUTF8': '1'}
     # In tools/lab a setting of JupyterLab: it shows pages of Markdown as text.
@@ -176,14 +197,15 @@ COMMANDS = {
     'compare': ['-m', 'tools.ledger', 'compare'],
     'mutants': ['-m', 'tools.mutants'],
     'slides': ['-m', 'tools.slides'],
-    **{name: ['-m', 'tools.student', name] for name in ('student', 'epub', 'pdf')},
+    **{name: ['-m', 'tools.editions', name] for name in ('student', 'epub', 'pdf')},
 }
 
 
 def options(command):
     """What a command needs on this system before the user's own options."""
-    root = hasattr(os, 'geteuid') and os.geteuid() == 0
-    return ['--allow-root'] if command == 'lab' and root else []      # JupyterLab refuses root without it
+    root = hasattr(os, 'geteuid') and os.geteuid() == 0               # Windows has no such function
+    # JupyterLab refuses root, which is the user of most containers.
+    return ['--allow-root'] if command == 'lab' and root else []
 
 
 def main():

@@ -124,14 +124,19 @@ def repeat(n: int) -> None:
     """Run the book ``n`` times in fresh processes; a notebook's results are kept as soon as it ends."""
     folder = folder_of_repetitions()
     folder.mkdir(parents=True, exist_ok=True)
-    first = 1 + max((int(p.stem) for p in folder.glob('*.json')), default=0)
-    todo = [p for p in source.notebooks() if not source.missing(source.framework(p))
-            and quotations.calls(p)]
+    runs_before = [int(path.stem) for path in folder.glob('*.json')]
+    first = 1 + max(runs_before, default=0)
+    todo = []
+    for path in source.notebooks():
+        if quotations.calls(path) and not source.missing(source.framework(path)):
+            todo.append(path)
     for run in range(first, first + n):
         kept: dict[str, dict] = {}
         for i, path in enumerate(todo, 1):
             done = runs.execute(path, f'[run {run}, {i}/{len(todo)}] ')
-            kept |= {c.id: {k: c.data()[k] for k in KEPT} for c in claims_of(done)}
+            for claim in claims_of(done):
+                data = claim.data()
+                kept[claim.id] = {name: data[name] for name in KEPT}
             source.put_whole(folder / f'{run:03}.json', json.dumps(kept))
 
 

@@ -145,14 +145,17 @@ def history() -> str:
     """What was refuted before, from ``ledgers/refuted.csv``, as an HTML table for each topic."""
     with (ROOT / 'ledgers' / 'refuted.csv').open(newline='') as f:
         rows = list(csv.DictReader(f))
+    rows_by_topic: dict[str, list[str]] = {}
+    for row in rows:
+        cells = ''.join(f'<td>{html.escape(row[column])}</td>' for column in HISTORY)
+        rows_by_topic.setdefault(row['topic'], []).append(f'<tr>{cells}</tr>\n')
+    head = ''.join(f'<th scope="col">{column}</th>' for column in HISTORY)
     parts = []
-    for name in dict.fromkeys(r['topic'] for r in rows):
-        body = ''.join('<tr>' + ''.join(f'<td>{html.escape(r[c])}</td>' for c in HISTORY) + '</tr>\n'
-                       for r in rows if r['topic'] == name)
-        head = ''.join(f'<th scope="col">{c}</th>' for c in HISTORY)
-        parts += [f'### {name}', '', '<div class="d2l-ledger" tabindex="0" role="group" aria-label="'
-                  f'{name}"><table class="table"><thead><tr>' + head
-                  + '</tr></thead><tbody>\n' + body + '</tbody></table></div>', '']
+    for name, body in rows_by_topic.items():
+        table = (f'<table class="table"><thead><tr>{head}</tr></thead>'
+                 f'<tbody>\n{"".join(body)}</tbody></table>')
+        around = f'<div class="d2l-ledger" tabindex="0" role="group" aria-label="{name}">'
+        parts += [f'### {name}', '', f'{around}{table}</div>', '']
     return '\n'.join(parts)
 
 

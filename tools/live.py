@@ -54,10 +54,15 @@ def measured(shown: dict[str, nbformat.NotebookNode], stored: Iterable[str] = ()
         shown: the notebooks with their outputs, by page name.
         stored: names of pages that were not run here.
     """
-    numbers, texts, machines = {}, {}, {}
+    numbers: dict[str, Number] = {}
+    texts: dict[str, str] = {}
+    machines: dict[str, str] = {}
     for page, nb in shown.items():
-        outputs = [o for c in nb.cells for o in c.get('outputs', [])]
-        texts[page] = '\n'.join(o.get('text') or o.get('data', {}).get('text/plain', '') for o in outputs)
+        printed = []
+        for cell in nb.cells:
+            for output in cell.get('outputs', []):
+                printed.append(output.get('text') or output.get('data', {}).get('text/plain', ''))
+        texts[page] = '\n'.join(printed)
         for claim in ledgers.claims_of(nb):
             machines.setdefault(page, claim.machine)
             if claim.value is not None:

@@ -106,7 +106,8 @@ def for_sphinx(source: str, page: str, cell: str = '') -> str:
 
     def named(target: str, id: str) -> tuple[str, str]:
         file = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
-        if id not in (known := names(file)):
+        known = names(file)
+        if id not in known:
             kinds = {'bibliography.md': 'source', 'exercises.md': 'exercise'}
             kind = kinds.get(posixpath.basename(file), 'anchor')
             raise fault(f'there is no {kind} {id!r} in {file}')
@@ -114,10 +115,13 @@ def for_sphinx(source: str, page: str, cell: str = '') -> str:
 
     def box(m: re.Match) -> str:
         own, title, target, exercise, rest = m.groups()
-        if title != (true := named(target, exercise)[1]):
-            raise fault(f'the exercise {exercise!r} is called {true!r}, not {title!r}')
+        _, true_title = named(target, exercise)
+        if title != true_title:
+            raise fault(f'the exercise {exercise!r} is called {true_title!r}, not {title!r}')
         body = re.sub(r'(?m)^> ?', '', rest).strip('\n')
-        fence = '`' * max([3, *(len(f) + 1 for f in re.findall(r'(?m)^\s*(`{3,})', body))])
+        fence = '```'
+        while re.search(rf'(?m)^\s*{fence}', body):         # a fence is longer than those in it
+            fence += '`'
         return f'{fence}{{solution}} {exercise}\n:label: {own}\n{body}\n{fence}'
 
     def role(m: re.Match) -> str:
@@ -129,7 +133,8 @@ def for_sphinx(source: str, page: str, cell: str = '') -> str:
         return f'[{words}](project:#{id})'
 
     text = SOLUTION.sub(box, source)
-    if wrong := re.search(r'(?m)^>.*\bSolution to\b.*', text):
+    wrong = re.search(r'(?m)^>.*\bSolution to\b.*', text)
+    if wrong:
         raise fault(f'this begins no solution, or no blank line ends it: {wrong[0]}')
     text = TERMS.sub(glossary, FIGURE.sub(figure, exercises_and_answers(text, fault)))
     return LINK.sub(role, TO_HEADING.sub(r'(\1)=', text))

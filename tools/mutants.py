@@ -12,6 +12,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,16 +98,24 @@ def try_pairs(path: Path, label: str = '') -> dict[str, list[str]]:
 def report(found: list[tuple[str, str, str, str]]) -> None:
     """Print how many faults of each kind were killed, and those that were not, by name."""
     print('\n| mutants | killed | undecided | not testable here | error | survived |')
-    print('|---' * 6 + '|')
-    for kind in dict.fromkeys(kind for kind, *_ in found):
-        mine = [v for k, _, v, _ in found if k == kind]
-        other = [sum(v == w for v in mine) for w in ('fails', 'undecided', 'not testable here')]
-        errors = sum(v.startswith('error') or v == 'gone' for v in mine)
-        print(f'| {kind}: {len(mine)} | ' + ' | '.join(map(str, other))
-              + f' | {errors} | {sum(v == "holds" for v in mine)} |')
+    print('|---|---|---|---|---|---|')
+    verdicts_by_kind: dict[str, list[str]] = {}
+    for kind, _, verdict, _ in found:
+        verdicts_by_kind.setdefault(kind, []).append(verdict)
+    for kind, verdicts in verdicts_by_kind.items():
+        count = Counter('error' if v.startswith('error') or v == 'gone' else v for v in verdicts)
+        columns = [count[v] for v in ('fails', 'undecided', 'not testable here', 'error', 'holds')]
+        print(f'| {kind}: {len(verdicts)} |', ' | '.join(map(str, columns)), '|')
     for kind, id, verdict, what in found:
-        if verdict != 'fails':
-            print(f'{kind} {id}: {verdict} ({what})' if what else f'{kind} {id}: {verdict}')
+        if verdict == 'fails':
+            continue
+        line = f'{kind} {id}: {verdict}'
+        print(f'{line} ({what})' if what else line)
+
+
+def can_be_tried(path: Path) -> bool:
+    """Whether a notebook makes claims, and its framework is there."""
+    return bool(quotations.calls(path)) and not source.missing(source.framework(path))
 
 
 def main() -> int:
@@ -115,16 +124,19 @@ def main() -> int:
     parser.add_argument('notebook', nargs='*', type=Path)
     args = parser.parse_args()
     wanted = {p.resolve() for p in args.notebook} or set(source.notebooks())
-    paths = [p for p in source.notebooks() if p in wanted and quotations.calls(p)
-             and not source.missing(source.framework(p))]
+    paths = [path for path in source.notebooks() if path in wanted and can_be_tried(path)]
+    with_pairs = [] if args.only == 'planted' else paths
+    by_hand = [] if args.only == 'pairs' else [m for m in planted() if ROOT / m.notebook in paths]
     found: list[tuple[str, str, str, str]] = []
     try:
-        for i, path in enumerate(paths if args.only != 'planted' else [], 1):
-            for id, verdicts in try_pairs(path, f'[pairs {i}/{len(paths)}] ').items():
-                found += [(kind, id, v, '') for kind, v in zip(FAULTS, verdicts, strict=True)]
-        todo = [m for m in planted() if ROOT / m.notebook in paths and args.only != 'pairs']
-        for i, m in enumerate(todo, 1):
-            found.append(('planted', m.claim, try_planted(m, f'[planted {i}/{len(todo)}] '), m.what))
+        for i, path in enumerate(with_pairs, 1):
+            verdicts_by_id = try_pairs(path, f'[pairs {i}/{len(with_pairs)}] ')
+            for id, verdicts in verdicts_by_id.items():
+                for kind, verdict in zip(FAULTS, verdicts, strict=True):
+                    found.append((kind, id, verdict, ''))
+        for i, mutant in enumerate(by_hand, 1):
+            verdict = try_planted(mutant, f'[planted {i}/{len(by_hand)}] ')
+            found.append(('planted', mutant.claim, verdict, mutant.what))
     finally:            # an interrupt keeps what was found
         report(found)
     return any(verdict == 'holds' for _, _, verdict, _ in found)

@@ -64,11 +64,14 @@ def area(page: str, before: str, after: str, titles: dict[str, str]) -> str:
         href = posixpath.relpath(f'{to}.html', posixpath.dirname(page))
         info = (f'<div class="prev-next-info"><p class="prev-next-subtitle">{word}</p>'
                 f'<p class="prev-next-title">{titles[to]}</p></div>')
-        icon = f'<i class="fa-solid fa-angle-{"left" if side == "left-prev" else "right"}"></i>'
-        parts = icon + info if side == 'left-prev' else info + icon
+        if side == 'left-prev':
+            parts = f'<i class="fa-solid fa-angle-left"></i>{info}'
+        else:
+            parts = f'{info}<i class="fa-solid fa-angle-right"></i>'
         return f'<a class="{side}" href="{href}" title="{word} page">{parts}</a>'
-    return ('<div class="prev-next-area">' + link(before, 'left-prev', 'previous')
-            + link(after, 'right-next', 'next') + '</div>')
+    previous = link(before, 'left-prev', 'previous')
+    following = link(after, 'right-next', 'next')
+    return f'<div class="prev-next-area">{previous}{following}</div>'
 
 
 def put(folder: Path, toc: list[str]) -> None:

@@ -80,23 +80,6 @@ FIRST = 'msr-pt-all'           # the result that the first page shows
 LEARN = re.compile(r'<!-- learn: (.*?) -->', re.DOTALL)      # in a topic's first page: what one learns there
 FIGURE = re.compile(r'```\{figure\} (\S+)\n:alt: (.*)')
 SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
-MOVED = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>This page has moved</title>'
-         '<script>location.replace("{0}" + location.hash)</script>'
-         '<meta http-equiv="refresh" content="1; url={0}"/>'
-         '</head><body><p>This page <a href="{0}">has moved</a>.</p></body></html>\n')
-# Pages that are gone, each with the one that has what was worth keeping.
-GONE = {'chapters/transformer/case_study_pytorch': '../your_script/diagnosis_pytorch'}
-# Pages that gave a part to another page, which has the sections and results that they have no more.
-DIVIDED = {'chapters/hybridization/hybridization_pytorch': 'graphs_pytorch',
-           'chapters/hybridization/practice_pytorch': 'graphs_pytorch',
-           'chapters/hardware/hardware_pytorch': 'hardware_gpu_pytorch',
-           'chapters/splitting/combined_pytorch': 'experts_pytorch',
-           'chapters/splitting/planner': 'planner_tested',
-           'chapters/transformer/serving_pytorch': 'serving_many_pytorch'}
-ON_THE_OTHER = ('<script>document.addEventListener("DOMContentLoaded", () => {{'
-                'const id = decodeURIComponent(location.hash.slice(1));'
-                'if (id && !document.getElementById(id)) location.replace("{0}.html" + location.hash);'
-                '}});</script>')
 MADE = 'made'          # in a source tree: its pages stand as they are
 
 
@@ -397,20 +380,29 @@ def asking(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     """A code cell in two: what it does, and the questions at its end; a page hides their calls."""
     if cell.cell_type != 'code' or cell.source.startswith('%%'):
         return [cell]
-    statements = reversed(source.tree(cell.source).body)
-    tail = list(itertools.takewhile(
-        lambda s: isinstance(s, ast.Expr) and quotations.claimed(s.value, ('predict',)), statements))
-    if not tail:
+    ids = set()
+    first = None                # the line of the first question at the end
+    for statement in reversed(source.tree(cell.source).body):
+        id = quotations.claimed(statement.value, ('predict',)) if isinstance(statement, ast.Expr) else None
+        if not id:
+            break
+        ids.add(id)
+        first = statement.lineno - 1
+    if first is None:
         return [cell]
-    ids, lines = {quotations.claimed(s.value, ('predict',)) for s in tail}, cell.source.split('\n')
-    code, asked = copy.deepcopy(cell), copy.deepcopy(cell)
-    first = tail[-1].lineno - 1
-    code.source, asked.source = '\n'.join(lines[:first]).rstrip(), '\n'.join(lines[first:])
-    asked.outputs = [o for o in cell.outputs
-                     if o.get('metadata', {}).get(predictions.METADATA_KEY, {}).get('id') in ids]
-    code.outputs = [o for o in cell.outputs if o not in asked.outputs]
+    lines = cell.source.split('\n')
+    code = copy.deepcopy(cell)
+    code.source = '\n'.join(lines[:first]).rstrip()
+    code.outputs = []
+    asked = copy.deepcopy(cell)
+    asked.source = '\n'.join(lines[first:])
+    asked.outputs = []
     asked.id += '-predict'
     asked.metadata = nbformat.from_dict({'tags': ['remove-input']})
+    for output in cell.outputs:
+        question = output.get('metadata', {}).get(predictions.METADATA_KEY, {})
+        part = asked if question.get('id') in ids else code
+        part.outputs.append(output)
     return [code, asked] if code.source or code.outputs else [asked]
 
 
@@ -485,18 +477,24 @@ def wide(figure: Path) -> bool:
 
 def topics() -> str:
     """A card for each topic, in reading order: what one learns, and the first wide figure."""
-    cards = []
-    for page in (p for p in source.toc() if p.endswith('/index')):
-        folder, text = posixpath.dirname(page), quotations.markdown(ROOT / f'{page}.md')
-        title = text.partition('\n')[0].removeprefix('# ')
-        figures = FIGURE.findall(text)
-        figures = [f for f in figures if wide(ROOT / folder / f[0])] or figures
-        image = ''.join(f':img-bottom: ../../{folder}/{figure}\n:img-alt: {alt}\n'
-                        for figure, alt in figures[:1])
-        learn = LEARN.search(text)
-        cards.append(f':::{{grid-item-card}} {title}\n:link: /{page}\n:link-type: doc\n{image}'
-                     f'\n{learn[1] if learn else ""}\n:::\n')
+    cards = [card_of_topic(page) for page in source.toc() if page.endswith('/index')]
     return '::::{grid} 1 2 2 2\n:gutter: 3\n\n' + '\n'.join(cards) + '::::'
+
+
+def card_of_topic(page: str) -> str:
+    """The card of a topic, whose first page is given, as a directive."""
+    folder = posixpath.dirname(page)
+    text = quotations.markdown(ROOT / f'{page}.md')
+    title = text.partition('\n')[0].removeprefix('# ')
+    lines = [f':::{{grid-item-card}} {title}', f':link: /{page}', ':link-type: doc']
+    figures = FIGURE.findall(text)
+    wide_ones = [found for found in figures if wide(ROOT / folder / found[0])]
+    if figures:
+        figure, alt = (wide_ones or figures)[0]
+        lines += [f':img-bottom: ../../{folder}/{figure}', f':img-alt: {alt}']
+    learn = LEARN.search(text)
+    lines += ['', learn[1] if learn else '', ':::', '']
+    return '\n'.join(lines)
 
 
 # What a comment in a Markdown page asks for.
@@ -669,18 +667,6 @@ def shared(page: str, address: str, title: str, about: str) -> str:
     return page.replace('</head>', f'{tags}{card}</head>', 1)
 
 
-def lead_on(html: Path) -> None:
-    """Let old addresses lead to where things are now: of pages that are gone, and of parts that moved."""
-    for page, other in GONE.items():
-        path = html / f'{page}.html'
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(MOVED.format(f'{other}.html'))
-    for page, other in DIVIDED.items():
-        path = html / f'{page}.html'
-        if path.exists():
-            path.write_text(path.read_text().replace('</head>', ON_THE_OTHER.format(other) + '</head>', 1))
-
-
 def jupyter_book(sphinx_source: Path, *args: str) -> None:
     """Run Jupyter Book on a source tree; a warning ends the program."""
     program = 'import tools; from jupyter_book.cli.main import main; main()'        # it has no __main__
@@ -692,7 +678,7 @@ def jupyter_book(sphinx_source: Path, *args: str) -> None:
 
 
 def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> None:
-    """What Sphinx leaves to do in its pages: the ledger, old addresses, the search, reading orders, repairs.
+    """What Sphinx leaves to do in its pages: the ledger, the search, reading orders, repairs.
 
     Args:
         html: the pages as Sphinx wrote them; they are changed in place.
@@ -700,11 +686,6 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
         asked: the ids of the results that the book asks to guess.
     """
     (html / 'ledger.json').write_text(json_text)
-    for page in source.toc():        # where pages stood before they had folders
-        moved = page.startswith(('chapters/start/', 'chapters/reference/'))
-        if moved and (html / f'{page}.html').exists():
-            (html / f'{posixpath.basename(page)}.html').write_text(MOVED.format(f'{page}.html'))
-    lead_on(html)
     there = [page for page in source.toc() if (html / f'{page}.html').exists()]
     articles = searching.read(html, there)
     about = {html / f'{name}.html': searching.description(article) for name, article in articles.items()}
@@ -715,9 +696,8 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
     title, address = config['title'], config['html'].get('baseurl', '')
     if address:
         draw.social(html / '_static' / 'social.png', title)
-    # Others at the top only lead to another page.
-    whole = [path for path in html.rglob('*.html')
-             if path.parent != html or path.stem in ('search', 'genindex')]
+    # The one at the top only leads to the first page.
+    whole = [path for path in html.rglob('*.html') if path != html / 'index.html']
     repair(whole)
     orders.put(html, there)
     for path in whole:

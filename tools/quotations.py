@@ -102,16 +102,19 @@ def plain(sentence: str) -> str:
 
 @cache
 def _said() -> dict[str, str]:
-    found: dict[str, tuple[int, str]] = {}
+    best: dict[str, str] = {}
+    rank_of_best: dict[str, tuple[bool, bool, bool]] = {}
     for path in source.pages():
-        own = {c.id for c in calls(path)}
+        own = {call.id for call in calls(path)}
         for sentence in sentences(markdown(path)):
-            for m in LINK.finditer(sentence):
-                asks, number = sentence.endswith('?'), re.search(r'(?<!\w)\d', m[1])
-                rank = 4 * asks + 2 * (not number) + (m[2] not in own)
-                if m[2] not in found or rank < found[m[2]][0]:
-                    found[m[2]] = rank, sentence
-    return {id: sentence for id, (_, sentence) in found.items()}
+            for words, id, _ in LINK.findall(sentence):
+                asks = sentence.endswith('?')
+                without_number = re.search(r'(?<!\w)\d', words) is None
+                rank = (asks, without_number, id not in own)         # the least is the best
+                if id not in best or rank < rank_of_best[id]:
+                    best[id] = sentence
+                    rank_of_best[id] = rank
+    return best
 
 
 def sentence_of(id: str) -> str:
@@ -208,34 +211,46 @@ def problems(results: dict[str, Claim], pages: Iterable[Path] | None = None) -> 
         pages: all of the book's, unless a test says otherwise.
     """
     pages = list(pages or source.pages())
-    all_calls = [c for p in pages for c in calls(p)]
-    all_links = [link for p in pages for link in links(p)]
-    made = Counter(c.id for c in all_calls)
-    found = [f'{c.where}: the result {c.id!r} is made twice: give one of them another id'
-             for c in all_calls if c.id and made[c.id] > 1]
-    found += [f'{c.where}: the id of a result is no literal text: write it in quotes in the call'
-              for c in all_calls if not c.id]
-    found += [f'{c.where}: compare takes two variants by name, such as eager=f, compiled=g, and '
-              f'here are {c.variants}: leave the others to another call'
-              for c in all_calls if c.name == 'compare' and c.variants != 2]
+    all_calls: list[Call] = []
+    all_links: list[Link] = []
+    for page in pages:
+        all_calls += calls(page)
+        all_links += links(page)
+    made = Counter(call.id for call in all_calls)
     quoted = {link.id for link in all_links}
-    found += [f'{c.where}: no text quotes the result {c.id!r}: link to it, or delete it'
-              for c in all_calls if c.id and c.id not in quoted]
+    found = []
+    for call in all_calls:
+        if not call.id:
+            found.append(f'{call.where}: the id of a result is no literal text: '
+                         'write it in quotes in the call')
+        elif made[call.id] > 1:
+            found.append(f'{call.where}: the result {call.id!r} is made twice: give one of them another id')
+        if call.name == 'compare' and call.variants != 2:
+            found.append(f'{call.where}: compare takes two variants by name, such as eager=f, compiled=g, '
+                         f'and here are {call.variants}: leave the others to another call')
+        if call.id and call.id not in quoted:
+            found.append(f'{call.where}: no text quotes the result {call.id!r}: link to it, or delete it')
     for link in all_links:
         if link.id not in made:
             found.append(f'{link.where}: no cell makes the result {link.id!r}; mend the link')
         elif link.id in results:
-            c = results[link.id]
-            if c.value is None and not c.decided and form(link.words):
-                found.append(f'{link.where}: the text says "{link.words}", and no stored run and no ledger '
-                             f'has a figure for {link.id!r}: say it without a number')
-            try:
-                now = rendered(link.words, results[link.id], link.part)
-                if now != link.words:
-                    found.append(f'{link.where}: the text says "{link.words}", and the stored run '
-                                 f'"{now}": make refresh puts it in')
-            except Misfit as e:
-                found.append(f'{link.where}: {e}')
+            found += _misfits(link, results[link.id])
+    return found
+
+
+def _misfits(link: Link, result: Claim) -> list[str]:
+    """What does not fit between a quotation and the stored result that it quotes."""
+    found = []
+    if result.value is None and not result.decided and form(link.words):
+        found.append(f'{link.where}: the text says "{link.words}", and no stored run and no ledger '
+                     f'has a figure for {link.id!r}: say it without a number')
+    try:
+        now = rendered(link.words, result, link.part)
+    except Misfit as e:
+        return [*found, f'{link.where}: {e}']
+    if now != link.words:
+        found.append(f'{link.where}: the text says "{link.words}", and the stored run '
+                     f'"{now}": make refresh puts it in')
     return found
 
 

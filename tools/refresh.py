@@ -40,7 +40,8 @@ def shown(outputs: list, sanitise: Callable[[str], str]) -> list:
     """What of a cell's outputs is compared: all but images, masked; and each claim's verdict."""
     flat = []
     for out in outputs:
-        if claim := out.get('metadata', {}).get(METADATA_KEY):
+        claim = out.get('metadata', {}).get(METADATA_KEY)
+        if claim:
             number = claim['value'] if claim['kind'] == 'count' else None
             flat.append(('verdict', claim['verdict'], claim['reason'], number, tuple(claim['needs'])))
         if out.output_type == 'stream':
@@ -48,8 +49,11 @@ def shown(outputs: list, sanitise: Callable[[str], str]) -> list:
         elif out.output_type == 'error':
             flat.append((out.ename, sanitise(out.evalue)))
         else:
-            flat += [(mime, '' if mime.startswith('image/') else sanitise(str(data)))
-                     for mime, data in sorted(out.data.items())]
+            for mime, data in sorted(out.data.items()):
+                if mime.startswith('image/'):
+                    flat.append((mime, ''))
+                else:
+                    flat.append((mime, sanitise(str(data))))
     return flat
 
 

@@ -28,7 +28,7 @@ def files_a_run_depends_on(path: Path) -> list[Path]:
 
     They are the modules of the book's packages and of the topic's folder, and the data of ``d2l_local`` and
     of the topic's own packages. Not among them are READMEs and settings of packages, what makes the figures
-    of pages, and the checkers of exercises.
+    of pages, and what checks answers to exercises, which no notebook of the book calls.
     """
     files: set[Path] = set()
     for folder in source.ROOT / 'packages', path.parent:
@@ -36,7 +36,8 @@ def files_a_run_depends_on(path: Path) -> list[Path]:
     with_data = [source.ROOT / 'd2l_local', *(p.parent for p in path.parent.glob('*/__init__.py'))]
     for folder in with_data:
         files.update(folder.rglob('*'))
-    left_out = {'figures', 'live_figures', 'checkers.py', '__pycache__', '.ipynb_checkpoints'}
+    left_out = {'figures', 'live_figures', 'answer_checks', 'checkers.py',
+                '__pycache__', '.ipynb_checkpoints'}
     return sorted(f for f in files if f.is_file() and not left_out & set(f.relative_to(source.ROOT).parts))
 
 
@@ -122,14 +123,17 @@ def latest(path: Path) -> tuple[nbformat.NotebookNode, bool]:
     Returns:
         The notebook, and whether its outputs are from a run here.
     """
-    nb, kept = nbformat.read(path, as_version=4), EXECUTED / path.relative_to(source.ROOT)
+    nb = nbformat.read(path, as_version=4)
+    kept = EXECUTED / path.relative_to(source.ROOT)
     if not kept.exists() or source.missing(source.framework(path)):
         return nb, False
     done = nbformat.read(kept, as_version=4)
     if done.metadata.get('key') != key(path, nb):
         return nb, False
     # The prose may have changed since; the code is the same, or the key would differ.
-    ours, theirs = ([c for c in n.cells if c.cell_type == 'code'] for n in (nb, done))
+    ours = [cell for cell in nb.cells if cell.cell_type == 'code']
+    theirs = [cell for cell in done.cells if cell.cell_type == 'code']
     for cell, new in zip(ours, theirs, strict=True):
-        cell.outputs, cell.execution_count = new.outputs, new.execution_count
+        cell.outputs = new.outputs
+        cell.execution_count = new.execution_count
     return nb, True

@@ -111,22 +111,36 @@ def stubs(folder: Path) -> list[str]:
     for topic in topics:
         for framework in frameworks(topic):
             name = f'{topic.name}_{framework}'
-            if reason := missing(framework):
+            reason = missing(framework)
+            if reason:
                 said.append(f'{name}: not written, {reason}')
                 continue
             there = sorted(folder.glob(f'{name}*.ipynb'))
-            text = ''.join(p.read_text(errors='replace') for p in there)
-            new = {k: v for k, v in statements(topic, framework).items()
-                   if not re.search(rf'\b{k}\b(?!-)', text)}
+            text = ''.join(path.read_text(errors='replace') for path in there)
+            new = {}
+            for label, statement in statements(topic, framework).items():
+                if not re.search(rf'\b{label}\b(?!-)', text):
+                    new[label] = statement
             if not new:
                 said.append(f'{name}: left as it is')
                 continue
-            names = (folder / f'{name}{f"_{k}" if k > 1 else ""}.ipynb' for k in count(1))
-            path = next(p for p in names if not p.exists())
+            path = free_name(folder, name)
             write(path, normalise(new_notebook(cells=cells(topic, framework, new))))
-            said.append(f'{path.stem}: {len(new)} exercises' + (
-                f' that {" and ".join(p.name for p in there)} lacks' if there else ''))
+            line = f'{path.stem}: {len(new)} exercises'
+            if there:
+                line += f' that {" and ".join(path.name for path in there)} lacks'
+            said.append(line)
     return said
+
+
+def free_name(folder: Path, name: str) -> Path:
+    """A notebook that is not there yet: of this name, or with a number after it, from 2 on."""
+    path = folder / f'{name}.ipynb'
+    for number in count(2):
+        if not path.exists():
+            break
+        path = folder / f'{name}_{number}.ipynb'
+    return path
 
 
 def main() -> int:

@@ -12,7 +12,8 @@ PROTECTED = re.compile(r'''(?xs)
     <a\ .*?</a> | <[^>]*> | \{[\w:-]+\}`[^`]*` | `+[^`]*`+ | !?\[(?:[^\[\]`]|`[^`]*`)*\](?:\([^)]*\))?
     | \$\$?[^$]+\$\$? | https?://\S+ | \*\*[^*]+\*\* | \*[^*\s][^*]*\* | \([\w-]+\)=''')
 FENCE = re.compile(r'(?m)^\s*(`{3,}|~{3,}|:{3,})')
-NO_TEXT = re.compile(r'\s*(#|\||:\w|<!--|%|>)')      # headings, tables, options, comments
+# Headings, with or without a label above them; tables, options, comments.
+NO_TEXT = re.compile(r'\s*(\([\w-]+\)=\n)?(#|\||:\w|<!--|%|>)')
 # Terms that are also everyday words: the glossary has them, a link at each first use would distract.
 EVERYDAY = {'bound', 'claim', 'engine', 'graph', 'interval', 'kernel', 'ledger', 'peak', 'ring',
             'stream', 'verdict', 'warm-up'}

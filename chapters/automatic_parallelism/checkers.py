@@ -64,14 +64,23 @@ def longest(longest) -> None:
               {'a': (5, []), 'b': (1, []), 'c': (1, ['b'])}]
     for _ in range(20):
         names = list(range(12))
-        graphs.append({n: (draw.randint(1, 9), draw.sample(names[:n], draw.randint(0, min(n, 3))))
-                       for n in names})
+        graph = {}
+        for n in names:
+            time = draw.randint(1, 9)
+            needed = draw.sample(names[:n], draw.randint(0, min(n, 3)))
+            graph[n] = (time, needed)
+        graphs.append(graph)
     for i, graph in enumerate(graphs):
-        order = list(graph) if i < 10 else draw.sample(list(graph), len(graph))
+        order = list(graph)
+        what = 'the length of the longest path'
+        hint = f'Wrong for {graph}.'
+        if i >= 3:        # of random ones, which are long
+            hint = f'Wrong for a graph of {len(graph)} nodes.'
+        if i >= 10:
+            order = draw.sample(order, len(order))
+            what += ' in any order of nodes'
         found = number(longest({n: graph[n] for n in order}), 'a length')
-        need(found == longest_path(graph),
-             'the length of the longest path' + ('' if i < 10 else ' in any order of nodes'),
-             f'Wrong for {graph}.' if i < 3 else f'Wrong for a graph of {len(graph)} nodes.',
+        need(found == longest_path(graph), what, hint,
              'The longest path to a node is its time and the longest of the paths to what it needs.')
 
 

@@ -93,17 +93,19 @@ def branches(branches) -> None:
     torch.set_grad_enabled(False)
     blocks = [nn.Conv2d(3, 4, 3, padding=1),
               nn.Sequential(nn.Conv2d(3, 5, 1), nn.ReLU(), nn.Conv2d(5, 4, 3, padding=1))]
-    x, net = torch.randn(2, 3, 8, 8), branches(blocks)
+    x = torch.randn(2, 3, 8, 8)
+    net = branches(blocks)
     need(isinstance(net, nn.Module), 'a module', 'What you return is no torch.nn.Module.',
          'Write a class with a forward method, and return an instance of it.')
-    y, right = net(x), torch.cat([block(x) for block in blocks], dim=1)
+    y = net(x)
+    right = torch.cat([block(x) for block in blocks], dim=1)
     need(tuple(y.shape) == tuple(right.shape), 'the shape',
          f'For images of shape {tuple(x.shape)} you return {tuple(y.shape)}.',
          'Every block gets the input itself, and the images stay apart.')
     need(torch.allclose(y, right), 'the numbers',
          'The channels are not those of the blocks in their order.',
          'Compare the first channels with what the first block gives.')
-    ours = {id(p) for block in blocks for p in block.parameters()}
+    ours = {id(p) for p in nn.ModuleList(blocks).parameters()}
     need({id(p) for p in net.parameters()} == ours, 'the parameters of the blocks',
          'An optimizer that gets net.parameters() would not train the blocks.',
          'A plain list hides modules. Which container of torch.nn registers them?')
@@ -174,10 +176,13 @@ def decide(decide) -> None:
         inputs += [x, -x]
     inputs.append(torch.diag(torch.tensor([1.0, -1, 0, 0])))
     for x in inputs:
-        need(torch.allclose(decide(x, long), long(x) if x.sum() > 0 else -x), 'both sides',
-             f'Where the sum is {"positive" if x.sum() > 0 else "negative" if x.sum() < 0 else "0"}, the '
-             'result is another'
-             f'{" if the signs are mixed" if x.min() < 0 < x.max() else ""}.',
+        if x.sum() > 0:
+            right, sign = long(x), 'positive'
+        else:
+            right, sign = -x, 'negative' if x.sum() < 0 else '0'
+        mixed = ' if the signs are mixed' if x.min() < 0 < x.max() else ''
+        need(torch.allclose(decide(x, long), right), 'both sides',
+             f'Where the sum is {sign}, the result is another{mixed}.',
              'Try a matrix of each sign by hand, and one of both signs.')
     torch.compiler.reset()
     found = graphs_of(lambda x: decide(x, long), *[(x,) for x in inputs], dynamic=False)
@@ -232,13 +237,18 @@ def lenet(lenet) -> None:
              f'{n} digits give the shape {tuple(y.shape)}.', 'Print the shape behind each layer.')
     layers = ((1, 6, 25), (6, 16, 25), (16 * 25, 120, 1), (120, 84, 1), (84, 10, 1))
     wanted = [out * (into * size + 1) for into, out, size in layers]
-    parts = [m for m in net.modules() if not list(m.children()) and list(m.parameters())]
-    found = [sum(p.numel() for p in m.parameters()) for m in parts]
+    parts = []
+    found = []
+    for module in net.modules():
+        weights = list(module.parameters())
+        if weights and not list(module.children()):
+            parts.append(module)
+            found.append(sum(w.numel() for w in weights))
     need(len(found) == 5, 'five layers with weights', f'Yours has {len(found)}.',
          'Two convolutions and three dense layers.')
-    wrong = next((i for i, (a, b) in enumerate(zip(found, wanted, strict=True)) if a != b), None)
-    need(wrong is None, 'the sizes of the layers', f'Layer {(wrong or 0) + 1} of the five is another.',
-         'Kernels of 5 × 5, 6 and 16 channels; the first layer pads the digits to 32 × 32.')
+    for i, (has, should_have) in enumerate(zip(found, wanted, strict=True), start=1):
+        need(has == should_have, 'the sizes of the layers', f'Layer {i} of the five is another.',
+             'Kernels of 5 × 5, 6 and 16 channels; the first layer pads the digits to 32 × 32.')
     for i, (first, then) in enumerate(itertools.pairwise(parts), start=1):
         need(not linear_between(net, first, then, torch.randn(5, 1, 28, 28)), 'something that is not linear',
              f'Layers {i} and {i + 1} have only linear operations between them, so they are one layer.',
@@ -257,8 +267,8 @@ def whole(whole) -> None:
     inputs = [*rows, *-rows, torch.zeros(3)]
     right = [2 * x if x.sum() > 0 else x - 10 for x in inputs]
     for x, y in zip(inputs, right, strict=True):
-        need(torch.equal(whole(x), y), 'both signs, and neither',
-             f'Called as it is, it is wrong for {"a sign" if x.any() else "a sum of zero"}.',
+        case = 'a sign' if x.any() else 'a sum of zero'
+        need(torch.equal(whole(x), y), 'both signs, and neither', f'Called as it is, it is wrong for {case}.',
              f'It is off for {x.tolist()}.')
     torch.compiler.reset()
     count = len(graphs_of(whole, *[(x,) for x in inputs], dynamic=False))
@@ -355,9 +365,12 @@ numbers('hyb-ex-read-loop', framework='pytorch',
 def break_even(break_even) -> None:
     """Right where it pays, and infinite where it does not. The first call's own result may count or not."""
     for first, eager, compiled in ((5, 230e-6, 50e-6), (0.1, 230e-6, 50e-6), (2, 0.1, 0.09)):
-        found, right = number(break_even(first, eager, compiled)), first / (eager - compiled)
-        exact, off = (first - compiled) / (eager - compiled), 1.01 + 1e-3 * right
-        need(exact - off <= found <= right + off, 'the crossing',
+        found = number(break_even(first, eager, compiled))
+        saved = eager - compiled
+        counting_it = (first - compiled) / saved
+        not_counting_it = first / saved
+        off = 1.01 + 1e-3 * not_counting_it        # up or down to a whole call
+        need(counting_it - off <= found <= not_counting_it + off, 'the crossing',
              f'Wrong for a first call of {first} s, {1e6 * eager:.0f} µs eager and '
              f'{1e6 * compiled:.0f} µs compiled.',
              'Draw both totals over the number of calls: two lines.')

@@ -83,12 +83,14 @@ def last(factors) -> None:
     for sizes, what in (([4, 4], 'equal pieces'), ([256, 256, 128], 'a smaller last piece'),
                         ([3, 50, 1, 7], 'pieces of any size'), ([5], 'a single piece')):
         gradients = draw.normal(size=(sum(sizes), 6))       # of each example's loss
-        found = [number(f, 'a factor for each piece')
-                 for f in listed(factors(list(sizes)), 'a factor for each piece')]
+        answer = listed(factors(list(sizes)), 'a factor for each piece')
+        found = [number(f, 'a factor for each piece') for f in answer]
         need(len(found) == len(sizes), 'a factor for each piece',
              f'For {len(sizes)} pieces there are {len(found)}.', 'Return a list.')
-        parts = np.split(gradients, np.cumsum(sizes)[:-1])
-        total = sum(f * part.mean(0) for f, part in zip(found, parts, strict=True))
+        pieces = np.split(gradients, np.cumsum(sizes)[:-1])
+        total = 0
+        for factor, piece in zip(found, pieces, strict=True):
+            total += factor * piece.mean(0)
         need(np.allclose(total, gradients.mean(0)), f'the gradient of the whole batch, for {what}',
              f'Wrong for the sizes {sizes}.', 'How much does one example count in each piece?')
 

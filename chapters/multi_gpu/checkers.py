@@ -1,5 +1,7 @@
 """The checkers of the exercises on multi-GPU training."""
 
+import math
+
 import numpy as np
 
 from answer_checks.definitions import Part, exercise, listed, need, number, numbers, text
@@ -72,19 +74,23 @@ def all_reduce(all_reduce) -> None:
     draw = np.random.default_rng(0)
     for k, n in ((2, 10), (4, 12), (4, 10), (3, 7)):
         given = [draw.normal(size=n) for _ in range(k)]
-        copies, Adds.longest = [g.copy().view(Adds) for g in given], 0
-        answer = listed(all_reduce(copies), 'the sums and a count')
+        whole = sum(given)
+        longest_share = math.ceil(n / k)
+        Adds.longest = 0
+        answer = listed(all_reduce([g.copy().view(Adds) for g in given]), 'the sums and a count')
         need(len(answer) == 2, 'the sums and a count', f'{len(answer)} results came back.', 'Return two.')
-        sums, busiest = listed(answer[0], 'a sum for each device'), number(answer[1], 'a count of additions')
+        sums = listed(answer[0], 'a sum for each device')
+        busiest = number(answer[1], 'a count of additions')
         need(len(sums) == k, 'a sum for each device', f'{len(sums)} sums for {k} devices.',
              'All devices get the whole of it.')
-        need(all(np.shape(s) == (n,) and np.allclose(s, sum(given)) for s in sums), 'the sum',
-             f'For {k} devices and {n} numbers, a device has something else.',
-             'What becomes of the rest, where the shares are not equal?')
-        need(busiest == -(-n // k) * (k - 1), 'equal shares of the additions',
+        for one in sums:
+            need(np.shape(one) == (n,) and np.allclose(one, whole), 'the sum',
+                 f'For {k} devices and {n} numbers, a device has something else.',
+                 'What becomes of the rest, where the shares are not equal?')
+        need(busiest == longest_share * (k - 1), 'equal shares of the additions',
              f'With {k} devices and {n} numbers, the busiest makes {busiest} additions.',
              'How long is the longest share, and how many arrays are added there?')
-        need(Adds.longest <= -(-n // k), 'shares that are added up, each by its device',
+        need(Adds.longest <= longest_share, 'shares that are added up, each by its device',
              f'{Adds.longest} numbers were added at once, and no share of {n} numbers on {k} devices is as '
              'long.', 'Cut the arrays first, and add what belongs to one device.')
 
@@ -97,7 +103,9 @@ def accuracy(shares) -> None:
         found = [tuple(pair) for pair in shares(n, k)]
         need(len(found) == k, 'a share for each device', f'{len(found)} shares for {k} devices.',
              'One that is empty is a share too.')
-        seen = [i for begin, end in found for i in range(begin, end)]
+        seen = []
+        for begin, end in found:
+            seen += range(begin, end)
         need(sorted(seen) == list(range(n)), 'every example exactly once',
              f'Of {n} examples on {k} devices, {len(set(seen))} are predicted, {len(seen)} in all.',
              'What happens to the rest of the division?')
@@ -111,16 +119,27 @@ def accuracy(shares) -> None:
     """The examples for each device, so that the step is shortest. speeds: examples a second."""''')
 def uneven(split) -> None:
     """All examples, in whole numbers, and a step about as short as the best split's."""
+
+    def longest(counts, speeds):
+        return max(n / speed for n, speed in zip(counts, speeds, strict=True))
+
+    def best_split(batch, speeds):
+        counts = [0] * len(speeds)
+        for _ in range(batch):        # each example to who would end first with it
+            ends = [(n + 1) / speed for n, speed in zip(counts, speeds, strict=True)]
+            counts[ends.index(min(ends))] += 1
+        return counts
+
     for batch, speeds in ((64, [1, 1]), (60, [3, 1]), (100, [7, 2, 1]), (10, [1, 1, 1]), (64, [100, 1])):
-        found = [number(n, 'whole numbers') for n in listed(split(batch, list(speeds)), 'whole numbers')]
-        need(len(found) == len(speeds) and all(n == int(n) >= 0 for n in found),
-             'whole numbers', f'{found} for {len(speeds)} devices.', 'Examples cannot be cut.')
+        answer = listed(split(batch, list(speeds)), 'whole numbers')
+        found = [number(n, 'whole numbers') for n in answer]
+        whole = all(n == int(n) and n >= 0 for n in found)
+        need(len(found) == len(speeds) and whole, 'whole numbers',
+             f'{found} for {len(speeds)} devices.', 'Examples cannot be cut.')
         need(sum(found) == batch, 'the whole batch', f'{found} has {sum(found)} examples, not {batch}.',
              'Give the rest of the rounding to somebody.')
-        deal = [0] * len(speeds)        # one example after the other to who would end first with it
-        for _ in range(batch):
-            deal[min(range(len(speeds)), key=lambda i: (deal[i] + 1) / speeds[i])] += 1
-        took, best = (max(n / s for n, s in zip(c, speeds, strict=True)) for c in (found, deal))
+        took = longest(found, speeds)
+        best = longest(best_split(batch, speeds), speeds)
         need(took < 1.15 * best, 'the shortest step',
              f'For speeds {speeds}, {found} takes {took:.3g} s, where {best:.3g} s is possible.',
              'Who is quicker should not wait. What is equal for all devices in the best split?')
@@ -140,11 +159,13 @@ def syncbn(combine) -> None:
     draw = np.random.default_rng(0)
     for sizes, shift, what in (([8, 8], 0, 'equal ranks'), ([8, 8], 5, 'ranks with different means'),
                                ([30, 2, 5], 3, 'ranks of different size')):
-        x = [draw.normal(size=n) + shift * i for i, n in enumerate(sizes)]
-        answer = listed(combine([(len(a), a.mean(), a.var()) for a in x]), 'mean and variance')
+        ranks = [draw.normal(size=n) + shift * i for i, n in enumerate(sizes)]
+        parts = [(len(x), x.mean(), x.var()) for x in ranks]
+        answer = listed(combine(parts), 'mean and variance')
         need(len(answer) == 2, 'mean and variance', f'{len(answer)} results came back.', 'Return two.')
-        mean, var = (number(x, 'mean and variance') for x in answer)
-        whole = np.concatenate(x)
+        mean = number(answer[0], 'mean and variance')
+        var = number(answer[1], 'mean and variance')
+        whole = np.concatenate(ranks)
         need(abs(mean - whole.mean()) < 1e-9, f'the mean, for {what}', f'{mean:.4f} is another.',
              'A rank counts as much as it has examples.')
         need(abs(var - whole.var()) < 1e-9, f'the variance, for {what}', f'{var:.4f} is another.',

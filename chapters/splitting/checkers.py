@@ -99,12 +99,15 @@ numbers('sp-ex-w-pieces',
 
 
 def order(kind: str, stage: int, stages: int, m: int) -> list:
+    forward = [('F', i) for i in range(m)]
+    backward = [('B', i) for i in range(m)]
     if kind == 'GPipe':
-        return [(k, i) for k in 'FB' for i in range(m)]
+        return forward + backward
     ahead = min(stages - stage - 1, m)
-    found = [('F', i) for i in range(ahead)]
+    found = forward[:ahead]
     for i in range(m):
-        found += [('F', i + ahead)] * (i + ahead < m) + [('B', i)]
+        found += forward[i + ahead:i + ahead + 1]        # none at the end
+        found.append(backward[i])
     return found
 
 
@@ -114,22 +117,29 @@ def span(orders: list, forward: list, backward: list) -> float | None:
     orders: of each rank, (kind, micro-batch, chunk); its chunk c is stage c * ranks + rank.
     forward, backward: of each rank, the time of a pass.
     """
-    p, chunks = len(orders), 1 + max(c for order in orders for _, _, c in order)
-    ends, before = {}, None
+    p = len(orders)
+    entries = list(itertools.chain.from_iterable(orders))
+    last_stage = p * (1 + max(c for _, _, c in entries)) - 1
+    ends = {}
+    before = None
     while before != len(ends):
         before = len(ends)
         for rank, order in enumerate(orders):
             free = 0.0
             for kind, i, c in order:
                 stage = c * p + rank
-                way = 1 if kind == 'B' else -1
-                turn = kind == 'B' and stage == p * chunks - 1
-                needs = ('F', i, stage) if turn else (kind, i, stage + way)
-                if needs[2] >= 0 and needs not in ends:
+                if kind == 'F':
+                    needs = ('F', i, stage - 1)
+                    takes = forward[rank]
+                else:
+                    needs = ('F', i, stage) if stage == last_stage else ('B', i, stage + 1)
+                    takes = backward[rank]
+                needs_nothing = needs[2] < 0        # a forward pass on the first stage
+                if not needs_nothing and needs not in ends:
                     break
-                free = max(free, ends.get(needs, 0.0)) + (forward if kind == 'F' else backward)[rank]
+                free = max(free, ends.get(needs, 0.0)) + takes
                 ends[kind, i, stage] = free
-    return max(ends.values()) if len(ends) == sum(map(len, orders)) else None
+    return max(ends.values()) if len(ends) == len(entries) else None
 
 
 @exercise('sp-ex-makespan', '''def makespan(schedules, forward, backward):
@@ -146,9 +156,12 @@ def makespan(makespan) -> None:
         answer = makespan(given, list(forward), list(backward))
         need(given == plans, 'schedules that stay as they were', 'Your function changes its arguments.',
              'Work on copies, or keep places.')
-        right = span([[(*entry, 0) for entry in plan] for plan in plans], forward, backward)
-        good = answer is None if right is None else answer is not None and math.isclose(
-            number(answer, what), right, rel_tol=1e-6)
+        in_one_chunk = [[(kind, i, 0) for kind, i in plan] for plan in plans]
+        right = span(in_one_chunk, forward, backward)
+        if right is None or answer is None:
+            good = right is None and answer is None
+        else:
+            good = math.isclose(number(answer, what), right, rel_tol=1e-6)
         need(good, what, hint, second)
 
     def plans(kind, p, m):
@@ -196,11 +209,14 @@ def interleaved(interleaved) -> None:
     """Each entry once, no waiting for ever, the time of the formula, and the activations kept."""
     for p, chunks, m in ((1, 1, 3), (2, 1, 4), (4, 1, 8), (2, 2, 4), (4, 2, 8), (3, 3, 9), (4, 4, 4)):
         case = f'{p} ranks, {chunks} chunks, {m} micro-batches'
-        orders = [[tuple(entry) for entry in interleaved(rank, p, chunks, m)] for rank in range(p)]
+        orders = []
         each = sorted(itertools.product('BF', range(m), range(chunks)))
-        need(all(sorted(order) == each for order in orders), f'each pass of each chunk once: {case}',
-             'A pass is missing, comes twice, or is none.',
-             'A rank has chunks times micro-batches passes each way.')
+        for rank in range(p):
+            order = [tuple(entry) for entry in interleaved(rank, p, chunks, m)]
+            need(sorted(order) == each, f'each pass of each chunk once: {case}',
+                 'A pass is missing, comes twice, or is none.',
+                 'A rank has chunks times micro-batches passes each way.')
+            orders.append(order)
         found = span(orders, [1] * p, [2] * p)
         need(found is not None, f'an order that comes to its end: {case}',
              'Here all ranks wait for each other, for ever.',
@@ -210,8 +226,9 @@ def interleaved(interleaved) -> None:
              f'It takes {found:g} forward times in place of {right}: a rank waits too long.',
              'Take p micro-batches through a chunk, then the same ones through the next chunk.')
         most = max(map(most_kept, orders))
-        need(most <= (chunks + 1) * p - 1, f'few activations: {case}',
-             f'A rank keeps {most}, and {(chunks + 1) * p - 1} are enough.',
+        enough = (chunks + 1) * p - 1
+        need(most <= enough, f'few activations: {case}',
+             f'A rank keeps {most}, and {enough} are enough.',
              'Start backward passes when the first micro-batch comes back, then one of each in turn.')
 
 
@@ -228,22 +245,29 @@ def cut(cut) -> None:
         return max(sum(times[e - c : e]) for e, c in zip(ends, counts, strict=True))
 
     def fits(times, p, limit):
-        stages, total = 1, 0
-        for t in times:
-            stages, total = (stages + 1, t) if total + t > limit else (stages, total + t)
+        stages = 1
+        total = 0
+        for time in times:
+            if total + time > limit:        # the next stage begins
+                stages += 1
+                total = 0
+            total += time
         return stages <= p
 
     def compare(times, p, what, hint, second):
-        counts = [number(c, 'a count for each stage')
-                  for c in listed(cut(list(times), p), 'a count for each stage')]
-        need(len(counts) == p and sum(counts) == len(times) and all(c == int(c) >= 1 for c in counts),
+        answer = listed(cut(list(times), p), 'a count for each stage')
+        counts = [number(c, 'a count for each stage') for c in answer]
+        whole = all(c == int(c) and c >= 1 for c in counts)
+        need(len(counts) == p and sum(counts) == len(times) and whole,
              'p stages of at least one layer, all layers used',
              f'{len(times)} layers in {p} stages came out as {len(counts)} counts that do not fit.',
              'The counts add up to the number of layers, and none is zero.')
-        counts = [*map(int, counts)]
-        least = next(x for x in range(max(times), sum(times) + 1) if fits(times, p, x))
-        need(slowest(times, counts) == least, what,
-             f'{hint} The slowest stage takes {slowest(times, counts)}, and {least} is possible.', second)
+        found = slowest(times, [int(c) for c in counts])
+        least = max(times)
+        while not fits(times, p, least):
+            least += 1
+        need(found == least, what,
+             f'{hint} The slowest stage takes {found}, and {least} is possible.', second)
 
     compare([3, 1, 2, 5], 1, 'one stage', 'There is one way only.', 'All layers.')
     compare([1] * 12, 4, 'equal layers', 'Equal layers are not cut evenly.', 'Three for each.')
@@ -317,8 +341,12 @@ def mixed(kept) -> None:
 
     def right(lengths, k, stage, mixed):
         one = 2 if mixed else 4
-        return sum(b * (-(-n // k) if stage >= s else n)
-                   for n in lengths for s, b in ((3, one), (2, one), (1, 16 - 2 * one)))
+        total = 0
+        for n in lengths:
+            share = math.ceil(n / k)
+            for cut_from_stage, size in ((3, one), (2, one), (1, 16 - 2 * one)):
+                total += size * (share if stage >= cut_from_stage else n)
+        return total
 
     cases = (('stage 0', [1000, 24], 8, 0, True, 'Nothing is cut at stage 0.',
               'Add up the bytes of a parameter.'),
@@ -384,30 +412,35 @@ def best(best) -> None:
     """''')
 def grid(grid) -> None:
     """Sizes, every rank once, neighbours, distances, and groups of one."""
+
+    def apart(group, distance):
+        return all(b - a == distance for a, b in itertools.pairwise(group))
+
     for ranks, tensor, pipeline in ((16, 4, 2), (8, 2, 2), (24, 2, 3), (6, 1, 3), (8, 8, 1)):
-        groups, data = grid(ranks, tensor, pipeline), ranks // tensor // pipeline
+        groups = grid(ranks, tensor, pipeline)
         need(isinstance(groups, dict) and set(groups) == {'tensor', 'data', 'pipeline'},
              'groups of three kinds', 'Return a dictionary with tensor, data and pipeline.',
              'Each has a list of lists.')
-        sizes = {'tensor': tensor, 'data': data, 'pipeline': pipeline}
-        found = {kind: sorted(sorted(map(int, g)) for g in groups[kind]) for kind in sizes}
+        sizes = {'tensor': tensor, 'data': ranks // tensor // pipeline, 'pipeline': pipeline}
+        found = {}
         for kind, size in sizes.items():
-            need(all(len(g) == size for g in found[kind]), f'the size of {kind} groups',
+            found[kind] = [sorted(map(int, group)) for group in groups[kind]]
+            need(all(len(group) == size for group in found[kind]), f'the size of {kind} groups',
                  f'With {ranks} ranks, tensor {tensor} and pipeline {pipeline}, a {kind} group has '
                  f'{size}.',
                  'The three sizes multiplied are the number of ranks.')
-            need(sorted(r for g in found[kind] for r in g) == list(range(ranks)),
-                 f'every rank in one {kind} group', 'A rank is in none, or in two.',
-                 'Three loops give each rank three places.')
-        need(all(g == list(range(g[0], g[0] + tensor)) for g in found['tensor']),
+            members = sorted(itertools.chain.from_iterable(found[kind]))
+            need(members == list(range(ranks)), f'every rank in one {kind} group',
+                 'A rank is in none, or in two.', 'Three loops give each rank three places.')
+        need(all(apart(group, 1) for group in found['tensor']),
              'tensor groups of neighbours', 'A tensor group has ranks that do not follow each other.',
              'The tensor place is the digit that changes fastest.')
         far = ranks // pipeline
-        need(all(b - a == far for g in found['pipeline'] for a, b in zip(g, g[1:], strict=False)),
+        need(all(apart(group, far) for group in found['pipeline']),
              'pipeline groups that are far apart',
              f'Of {ranks} ranks in {pipeline} stages, two neighbours in a pipeline are {far} apart.',
              'The pipeline place is the digit that changes slowest.')
-        need(all(b - a == tensor for g in found['data'] for a, b in zip(g, g[1:], strict=False)),
+        need(all(apart(group, tensor) for group in found['data']),
              'data groups in one stage',
              'A data group has ranks of more than one stage, or of different shares of a layer.',
              'What is left between the fastest and the slowest digit?')

@@ -1,5 +1,6 @@
 """The checkers of the exercises on a small transformer."""
 
+import itertools
 import math
 
 import numpy as np
@@ -79,13 +80,14 @@ def merge(merge) -> None:
     def compare(scores, cuts, what, hint, second):
         values = random(scores.shape[1], 4, seed=1)
         parts = [part(x, y) for x, y in zip(scores.split(cuts, 1), values.split(cuts), strict=True)]
-        there = [t.clone() for p in parts for t in p]
+        tensors = list(itertools.chain.from_iterable(parts))
+        before = [t.clone() for t in tensors]
         whole = parts[0]
         for one in parts[1:]:
             whole = merge(whole, one)
             need(isinstance(whole, tuple | list) and len(whole) == 3, 'a result of three tensors',
                  'Return m, s and o.', 'It is merged with the next part, so it has the same three.')
-        need(all(map(torch.equal, there, [t for p in parts for t in p])), 'parts that stay as they were',
+        need(all(map(torch.equal, before, tensors)), 'parts that stay as they were',
              'Your function writes into its arguments.', 'Look for operations in place.')
         m, s, o = (fetch(t) for t in whole)
         right = fetch(scores.softmax(1) @ values)
@@ -160,20 +162,26 @@ def grouped(grouped) -> None:
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             out = func(*args, **(kwargs or {}))
-            made.extend(t.untyped_storage().nbytes() for t in (out if isinstance(out, tuple) else (out,))
-                        if isinstance(t, torch.Tensor))
+            for result in out if isinstance(out, tuple) else (out,):
+                if isinstance(result, torch.Tensor):
+                    made.append(result.untyped_storage().nbytes())
             return out
     for g, t in ((8, 1), (1, 1), (2, 1), (4, 3)):
-        q, k, v = random(2, 8, t, 16), random(2, g, 300, 16, seed=1), random(2, g, 300, 16, seed=2)
-        right = F.scaled_dot_product_attention(q, *(x.repeat_interleave(8 // g, 1) for x in (k, v)))
+        q = random(2, 8, t, 16)
+        k = random(2, g, 300, 16, seed=1)
+        v = random(2, g, 300, 16, seed=2)
+        repeated = [x.repeat_interleave(8 // g, 1) for x in (k, v)]
+        right = F.scaled_dot_product_attention(q, *repeated)
+        hint = f'Wrong for g = {g} and {t} new tokens.'
+        if g == 8:
+            hint += ' The usual case is wrong already.'
         made.clear()
         with Watch():
             y = grouped(q, k, v)
         need(getattr(y, 'shape', None) == q.shape, 'the shape of the queries',
              'The result has another shape.', 'Bring groups and heads back into one dimension.')
         need(np.allclose(fetch(y), fetch(right), atol=1e-5), f'attention with 8 heads and {g} of keys',
-             f'Wrong for g = {g} and {t} new tokens.' + ' The usual case is wrong already.' * (g == 8),
-             'Which heads share, neighbours or every second one? And what are scores divided by?')
+             hint, 'Which heads share, neighbours or every second one? And what are scores divided by?')
         need(g == 8 or max(made) <= k.nbytes, 'keys that are not copied',
              f'With g = {g}, something larger than the keys was made.',
              'Let the queries of a group be rows of one matrix.')
@@ -194,7 +202,8 @@ def window(step) -> None:
         place = torch.arange(n)
         seen = (place <= place[:, None]) & (place > place[:, None] - w)
         right = F.scaled_dot_product_attention(q, k, v, seen)
-        keys, values = torch.full((2, w, 8), 9.0), torch.full((2, w, 8), 9.0)
+        keys = torch.full((2, w, 8), 9.0)
+        values = torch.full((2, w, 8), 9.0)
         for t in range(n):
             before = keys.clone(), values.clone()
             y = step(t, q[:, t], k[:, t], v[:, t], keys, values)
@@ -205,9 +214,10 @@ def window(step) -> None:
                 need(changed == 1, f'one {what} that is written in each step',
                      f'Token {t} changed {changed} slots of {w}.',
                      'The oldest token is not needed any more. Where does it stand?')
-            need(np.allclose(fetch(y), fetch(right[:, t]), atol=1e-5),
-                 'the attention of a token that has a full window before it' if t >= w - 1
-                 else 'the attention of the first tokens',
+            what = 'the attention of the first tokens'
+            if t >= w - 1:
+                what = 'the attention of a token that has a full window before it'
+            need(np.allclose(fetch(y), fetch(right[:, t]), atol=1e-5), what,
                  f'Wrong for token {t} and a window of {w}.',
                  'Which slots hold a token of this text that may be seen?')
 
@@ -222,13 +232,19 @@ def window(step) -> None:
 def prefix(to_prefill) -> None:
     """Common beginnings of whole blocks, equal prompts, and blocks that are equal elsewhere."""
     def right(prompts, block):
-        there, found = set(), []
-        for p in prompts:
-            whole = [tuple(p[:end]) for end in range(block, len(p) + 1, block)]
-            known = [b in there and len(b) < len(p) for b in whole]
-            found.append(len(p) - block * [*known, False].index(False))
-            there |= set(whole)
+        there = set()           # beginnings of earlier prompts, in whole blocks
+        found = []
+        for prompt in prompts:
+            beginnings = [tuple(prompt[:end]) for end in range(block, len(prompt) + 1, block)]
+            taken = 0
+            for beginning in beginnings:
+                if beginning not in there or len(beginning) == len(prompt):
+                    break
+                taken = len(beginning)
+            found.append(len(prompt) - taken)
+            there.update(beginnings)
         return found
+
     a, b = list(range(1, 9)), list(range(21, 29))
     for prompts, block, what, hint, second in (
             ([a, b], 4, 'prompts that have nothing in common', 'Nothing can be taken.',
@@ -248,9 +264,9 @@ def prefix(to_prefill) -> None:
              'After the first difference nothing can be taken.', 'Stop there.'),
             ([b[:1] * 6, b[:1] * 3, b[:1] * 7], 1, 'blocks of one token', 'Try short prompts by hand.',
              'The last token is computed, and all others may be there.')):
-        given = [list(p) for p in prompts]
-        found = [number(n, 'a number for each prompt')
-                 for n in listed(to_prefill(given, block), 'a number for each prompt')]
+        given = [list(prompt) for prompt in prompts]
+        answer = listed(to_prefill(given, block), 'a number for each prompt')
+        found = [number(n, 'a number for each prompt') for n in answer]
         need(len(found) == len(prompts), 'a number for each prompt',
              'Return a list as long as that of the prompts.', 'The first prompt has one, too.')
         need(found == right(prompts, block), what, hint, second)
@@ -270,13 +286,17 @@ def draft(verify) -> None:
     g = torch.Generator().manual_seed(0)
 
     def run(p, q, n):
+        drawn = [torch.multinomial(row, n, True, generator=g) for row in q]
         found = []
-        for guesses in torch.stack([torch.multinomial(row, n, True, generator=g) for row in q], 1):
-            found.append([int(x) for x in verify(p, q, guesses, g)])
+        for guesses in torch.stack(drawn, 1):
+            found.append([int(token) for token in verify(p, q, guesses, g)])
         return found
 
     def shares(tokens):
         return np.bincount(tokens, minlength=4) / max(1, len(tokens))
+
+    def written(numbers):
+        return ', '.join(f'{x:.2f}' for x in numbers)
     state = torch.get_rng_state()
     need({len(x) for x in run(q[[0, 1, 1]], q, 20)} == {3}, 'k guesses and one more, if models agree',
          'A draft equal to the model has k guesses kept, and the pass adds a token.',
@@ -291,8 +311,7 @@ def draft(verify) -> None:
     found = run(p, q, 3000)
     first = np.array([x[0] for x in found])
     need(np.abs(shares(first) - fetch(p[0])).max() < 0.04, 'the distribution of the large model',
-         f'First tokens came in shares of {", ".join(f"{s:.2f}" for s in shares(first))}; '
-         f'p is {", ".join(f"{s:.2f}" for s in fetch(p[0]))}.',
+         f'First tokens came in shares of {written(shares(first))}; p is {written(fetch(p[0]))}.',
          'Which tokens has the draft given too rarely? From what is the replacement drawn?')
     second = np.array([x[1] for x in found if len(x) > 1])
     need(np.abs(shares(second) - fetch(p[1])).max() < 0.06, 'the distribution of the second token',

@@ -10,7 +10,6 @@ import filelock
 import pytest
 
 from tests.book.browser import Browser
-from tools.pages import MOVED
 from tools.source import ROOT
 
 
@@ -55,7 +54,7 @@ def html(tmp_path_factory):
 def pages(html):
     """Each page as :class:`Page` reads it, by its name in the folder."""
     return {p.relative_to(html).as_posix(): Page(p) for p in html.rglob('*.html')
-            if '_static' not in p.parts and MOVED.split('<script>')[0] not in p.read_text()}
+            if '_static' not in p.parts}
 
 
 @pytest.fixture(scope='module')

@@ -158,14 +158,6 @@ def test_the_graph_of_an_exported_symbol():
     assert (edges, inputs) == ([('x', 'out'), ('w', 'out')], ['x', 'w'])
 
 
-def test_the_graph_of_a_module():
-    torch = pytest.importorskip('torch')
-    module = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))
-    labels, edges, inputs = plotting.fx_graph(module)
-    assert list(labels.values()) == ['input_1', 'Linear', 'ReLU', 'output'] and inputs == ['input_1']
-    assert edges == list(zip(labels, list(labels)[1:], strict=False))
-
-
 @pytest.mark.parametrize('edges', [[('a', 'b'), ('b', 'a')], [('a', 'a')],
                                    [('a', 'b'), ('b', 'c'), ('c', 'b')]])
 def test_a_graph_with_a_cycle_is_refused(edges):

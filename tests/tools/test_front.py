@@ -15,7 +15,7 @@ from tools.source import ROOT
 def run(*command, **env):
     # Variables of a `make test PYTHON=…` that runs us would win over those of a test.
     outer = {k: v for k, v in os.environ.items()
-             if not k.startswith('MAKE') and k not in ('PYTHON', 'REQUIREMENTS')}
+             if not k.startswith('MAKE') and k not in ('PYTHON', 'REQUIREMENTS', 'MXNET')}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300,
                           env={**outer, **env})
     return done.returncode, done.stdout + done.stderr
@@ -30,13 +30,24 @@ def test_make_explains_itself():
 
 
 @pytest.mark.parametrize(('command', 'env', 'says'), [
-    ('book', {'REQUIREMENTS': 'nope.txt'}, 'requirements-gpu.txt'),
-    ('book', {'PYTHON': '/no/such/python', 'REQUIREMENTS': 'requirements-gpu.txt'}, 'does not run'),
+    ('book', {'REQUIREMENTS': 'nope.txt'}, 'a copy of it'),
+    ('book', {'MXNET': 'torch'}, 'mxnet-cu112'),
+    ('book', {'PYTHON': '/no/such/python', 'MXNET': 'mxnet-cu112'}, 'does not run'),
     ('read', {}, 'make help'),
 ])
 def test_bad_settings_are_named(command, env, says):
     status, said = run(sys.executable, 'tools/front.py', command, **env)
     assert status != 0 and says in said and 'Traceback' not in said
+
+
+def test_another_build_of_mxnet_changes_one_requirement(monkeypatch):
+    usual = front.requirements().splitlines()
+    monkeypatch.setattr(front, 'MXNET', 'mxnet-cu112')
+    other = front.requirements().splitlines()
+    assert len(other) == len(usual)
+    old, = set(usual) - set(other)
+    new, = set(other) - set(usual)
+    assert old.startswith('mxnet==') and new == old.replace('mxnet', 'mxnet-cu112', 1)
 
 
 @pytest.mark.parametrize(('have', 'named', 'chosen'), [

@@ -236,8 +236,8 @@ def test_the_first_use_of_a_term_leads_to_the_glossary():
 
 
 @pytest.mark.parametrize('text', [
-    '# A barrier', '| barrier | 1 |', '`barrier`', '[a barrier](x.md)', '**barrier**', '*barrier*',
-    '$barrier$', '```{exercise} The barrier\nIs a barrier needed?\n```',
+    '# A barrier', '(here)=\n## A barrier', '| barrier | 1 |', '`barrier`', '[a barrier](x.md)',
+    '**barrier**', '*barrier*', '$barrier$', '```{exercise} The barrier\nIs a barrier needed?\n```',
     '```python\nbarrier\n\nbarrier\n```',
     '<a href="x">a <b>barrier</b></a>', '{ref}`barrier <x>`', 'a barrier-free way', 'an interval'])
 def test_what_is_no_running_text_is_left_alone(text):

@@ -112,3 +112,9 @@ def test_the_files_of_the_book():
     assert {'d2l_local/digits.npz', 'packages/local_cluster/local_cluster/links.py',
             'chapters/transformer/small_gpt/gpt.pt', 'chapters/transformer/small_gpt/model.py'} <= found
     assert not [f for f in found if 'hardware' in f or 'figures' in f or f.endswith('/checkers.py')]
+
+
+def test_no_notebook_calls_what_checks_answers():
+    """So a run need not depend on it."""
+    assert not any(f.parts[-2] == 'answer_checks' for f in runs.files_a_run_depends_on(source.notebooks()[0]))
+    assert not [path for path in source.notebooks() if 'answer_checks' in path.read_text()]

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 
 from tests.book.browser import Browser
-from tools import quotations, runs, slides, source, student
+from tools import class_edition, quotations, runs, slides, source
 
 LECTURES = slides.lectures()
 MARKED = [path for lecture in LECTURES for path in lecture.notebooks
@@ -32,12 +32,12 @@ def test_no_mark_stands_outside_of_the_lectures():
 
 @pytest.mark.parametrize('path', MARKED, ids=source.name)
 def test_each_mark_names_what_is_there_in_the_edition_for_a_class_too(path):
-    claims = {c.id for p in student.solutions() for c in quotations.calls(p)}
+    claims = {c.id for p in class_edition.solutions() for c in quotations.calls(p)}
     nb = nbformat.read(path, as_version=4)
     made = slides.slides(path, nb)
     for cell in nb.cells:
         if cell.cell_type == 'markdown':
-            cell.source = student.without_solutions(cell.source, claims)
+            cell.source = class_edition.without_solutions(cell.source, claims)
     assert len(slides.slides(path, nb)) == len(made) >= 4
     # Numbers in the text change with each run, so nothing is named by them.
     assert not [part for cell in nb.cells for part in slides.mark(cell).get('parts', []) if '](' in part]

@@ -1,12 +1,13 @@
-// The ledger: choose what to see; the address keeps the choice, so that a link can lead to it. Without this script the page
-// is a plain table of everything.
+// The ledger: choose what to see; the address keeps the choice, so that a link can lead to it. Without this
+// script the page is a plain table of everything.
 (() => {
   const VERDICTS = ['holds', 'fails', 'undecided', 'not testable here'];
 
   function ready() {
     const place = document.querySelector('.d2l-filter');
     if (!place) return;
-    const body = document.querySelector('.d2l-one tbody'), rows = [...body.querySelectorAll('tr[data-verdicts]')];
+    const body = document.querySelector('.d2l-one tbody');
+    const rows = [...body.querySelectorAll('tr[data-verdicts]')];
     const machines = place.dataset.machines.split('|');
     const each = (values) => [...new Set(rows.flatMap(values))].filter(Boolean).sort();
     const choices = {
@@ -15,13 +16,15 @@
       condition: each((row) => row.dataset.needs.split('|')),
       machine: machines,
     };
-    const selects = {}, asked = new URLSearchParams(location.search);
+    const selects = {};
+    const asked = new URLSearchParams(location.search);
     for (const [name, values] of Object.entries(choices)) {
-      const label = document.createElement('label'), select = selects[name] = document.createElement('select');
+      const label = document.createElement('label');
+      const select = (selects[name] = document.createElement('select'));
       select.name = name;
       if (name !== 'machine') select.append(new Option('all', ''));
       for (const value of values) select.append(new Option(value, value));
-      if (values.includes(asked.get(name))) select.value = asked.get(name);       // else an old or mistyped address
+      if (values.includes(asked.get(name))) select.value = asked.get(name); // else an old or mistyped address
       label.append(`${name} `, select);
       place.append(label);
     }
@@ -33,9 +36,13 @@
       const machine = machines.indexOf(selects.machine.value);
       let shown = 0;
       for (const row of rows) {
-        const verdict = row.dataset.verdicts.split('|')[machine], needs = row.dataset.needs.split('|');
-        const right = [[selects.verdict, [verdict]], [selects.topic, [row.dataset.topic]], [selects.condition, needs]]
-          .every(([select, mine]) => !select.value || mine.includes(select.value));
+        const verdict = row.dataset.verdicts.split('|')[machine];
+        const needs = row.dataset.needs.split('|');
+        const right = [
+          [selects.verdict, [verdict]],
+          [selects.topic, [row.dataset.topic]],
+          [selects.condition, needs],
+        ].every(([select, mine]) => !select.value || mine.includes(select.value));
         row.hidden = !right;
         shown += right;
       }
@@ -50,13 +57,22 @@
     function keep() {
       const query = new URLSearchParams(location.search);
       for (const [name, select] of Object.entries(selects)) {
-        if (select.selectedIndex > 0) query.set(name, select.value); else query.delete(name);
+        if (select.selectedIndex > 0) query.set(name, select.value);
+        else query.delete(name);
       }
       const address = `${location.pathname}${query.size ? `?${query}` : ''}${location.hash}`;
-      try { history.replaceState(null, '', address); } catch { /* this browser keeps the addresses of files */ }
+      try {
+        history.replaceState(null, '', address);
+      } catch {
+        /* this browser keeps the addresses of files */
+      }
     }
-    place.addEventListener('change', () => { show(); keep(); });
+    place.addEventListener('change', () => {
+      show();
+      keep();
+    });
     show();
   }
-  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', ready); else ready();
+  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', ready);
+  else ready();
 })();

@@ -1,17 +1,26 @@
-// Exercises with figures or words for an answer, checked in the page: right, or a hint, another one at the next try.
-// The rules and the hints are those of the checks in notebooks. What is solved is kept in this browser alone.
+// Exercises with figures or words for an answer, checked in the page: right, or a hint, another one at the
+// next try. The rules and the hints are those of the checks in notebooks. What is solved is kept in this
+// browser alone.
 (() => {
   const KEY = 'd2l-solved';
-  const LABEL = /^[a-z0-9]+(-[a-z0-9]+)*$/;            // what is stored is not trusted
+  const LABEL = /^[a-z0-9]+(-[a-z0-9]+)*$/; // what is stored is not trusted
 
   function solved() {
     try {
       const labels = JSON.parse(localStorage.getItem(KEY));
-      return Array.isArray(labels) ? labels.filter((label) => typeof label === 'string' && LABEL.test(label)) : [];
-    } catch { return []; }
+      return Array.isArray(labels)
+        ? labels.filter((label) => typeof label === 'string' && LABEL.test(label))
+        : [];
+    } catch {
+      return [];
+    }
   }
   function keep(label) {
-    try { localStorage.setItem(KEY, JSON.stringify([...new Set([...solved(), label])])); } catch { /* it is not kept then */ }
+    try {
+      localStorage.setItem(KEY, JSON.stringify([...new Set([...solved(), label])]));
+    } catch {
+      /* it is not kept then */
+    }
   }
 
   // A number as a reader types it, 1,000 or 1/4 or 2e9; NaN for anything else.
@@ -19,11 +28,14 @@
     const one = String.raw`(?:\d{1,3}(?:,\d{3})+|\d+|(?=\.\d))(?:\.\d*)?(?:e[+-]?\d+)?`;
     const found = text.trim().match(new RegExp(`^([+-]?${one})(?: ?/ ?(${one}))?$`, 'i'));
     if (!found) return NaN;
-    const [top, bottom] = found.slice(1).map((part) => part === undefined ? 1 : Number(part.replace(/,/g, '')));
+    const [top, bottom] = found
+      .slice(1)
+      .map((part) => (part === undefined ? 1 : Number(part.replace(/,/g, ''))));
     return top / bottom;
   }
 
-  // For each set of right values, whether this answer is one of it. A figure may be off by a share of the larger one.
+  // For each set of right values, whether this answer is one of it. A figure may be off by a share of the
+  // larger one.
   function matches(part, answer) {
     if (part.choices) return part.right.map((word) => word === answer);
     const x = number(answer);
@@ -49,14 +61,17 @@
     if (!given.some(Boolean)) return { said: 'Fill in an answer.', wrong: [] };
     const odd = parts.findIndex((part, k) => given[k] && !part.choices && Number.isNaN(number(answers[k])));
     if (odd >= 0) {
-      return { said: `${parts[odd].asks}: give a number without a unit, such as 0.25, 1/4 or 2e9.`, wrong: [odd] };
+      return {
+        said: `${parts[odd].asks}: give a number without a unit, such as 0.25, 1/4 or 2e9.`,
+        wrong: [odd],
+      };
     }
-    const held = parts.map((part, k) => given[k] ? matches(part, answers[k].trim()) : null);
+    const held = parts.map((part, k) => (given[k] ? matches(part, answers[k].trim()) : null));
     const sets = parts[0].right.map((_, set) => set);
     if (sets.some((set) => held.every((h) => h && h[set]))) return { said: 'Right.', wrong: [], right: true };
     // Of the sets of values that are right together, the one that is nearest.
     const misses = sets.map((set) => parts.map((_, k) => k).filter((k) => held[k] && !held[k][set]));
-    const wrong = misses.reduce((best, some) => some.length < best.length ? some : best);
+    const wrong = misses.reduce((best, some) => (some.length < best.length ? some : best));
     if (!wrong.length) return { said: 'Right so far. Fill in the rest.', wrong };
     const { asks, hints } = parts[wrong[0]];
     return { said: `Not yet: ${asks}. ${hints[tries % hints.length]}`, wrong };
@@ -69,19 +84,30 @@
   }
 
   function build(place) {
-    const parts = JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(place.dataset.parts), (c) => c.charCodeAt(0))));
-    const label = place.dataset.exercise, fields = parts.map((part, k) => field(part, `${label}-${k}`));
+    const parts = JSON.parse(
+      new TextDecoder().decode(Uint8Array.from(atob(place.dataset.parts), (c) => c.charCodeAt(0))),
+    );
+    const label = place.dataset.exercise;
+    const fields = parts.map((part, k) => field(part, `${label}-${k}`));
     const title = place.closest('.exercise')?.querySelector('.admonition-title')?.textContent ?? label;
-    const said = make('p', { role: 'status' }), form = make('form', { 'aria-label': `Your answer: ${title}`, novalidate: '' });
-    parts.forEach((part, k) => form.append(make('div', {}, make('label', { for: `${label}-${k}` }, part.asks), fields[k])));
+    const said = make('p', { role: 'status' });
+    const form = make('form', { 'aria-label': `Your answer: ${title}`, novalidate: '' });
+    parts.forEach((part, k) =>
+      form.append(make('div', {}, make('label', { for: `${label}-${k}` }, part.asks), fields[k])),
+    );
     form.append(make('button', {}, 'Check'), said);
     if (solved().includes(label)) said.textContent = 'You have solved this one.';
     let tries = 0;
     form.addEventListener('submit', (event) => {
       event.preventDefault();
-      const found = judge(parts, fields.map((f) => f.value), tries);
+      const found = judge(
+        parts,
+        fields.map((f) => f.value),
+        tries,
+      );
       fields.forEach((f, k) => {
-        if (found.wrong.includes(k)) f.setAttribute('aria-invalid', 'true'); else f.removeAttribute('aria-invalid');
+        if (found.wrong.includes(k)) f.setAttribute('aria-invalid', 'true');
+        else f.removeAttribute('aria-invalid');
       });
       said.textContent = found.said;
       if (found.said.startsWith('Not yet')) tries += 1;
@@ -97,5 +123,6 @@
   const api = { number, judge };
   if (typeof module !== 'undefined') module.exports = api;
   if (typeof document === 'undefined') return;
-  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', start); else start();
+  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', start);
+  else start();
 })();

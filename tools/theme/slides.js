@@ -1,13 +1,17 @@
-// One slide at a time: → and ← (or space, page keys, a click on the right or left half), Home and End, N for notes.
+// One slide at a time: → and ← (or space, page keys, a click on the right or left half), Home and End, N for
+// notes.
 (() => {
   const slides = [...document.querySelectorAll('section')];
-  const smallest = 11;        // pixels of text, of 720
+  const smallest = 11; // pixels of text, of 720
   slides.forEach((slide, k) => {
     slide.dataset.number = `${k + 1} / ${slides.length}`;
-    let size = 26;            // what is too much for a slide is set smaller
-    while (slide.scrollHeight > slide.clientHeight + 1 && size > smallest) slide.style.fontSize = `${size -= 1}px`;
+    let size = 26; // what is too much for a slide is set smaller
+    while (slide.scrollHeight > slide.clientHeight + 1 && size > smallest) {
+      slide.style.fontSize = `${(size -= 1)}px`;
+    }
   });
-  const body = document.body, main = document.querySelector('main');
+  const body = document.body;
+  const main = document.querySelector('main');
   let at = 0;
 
   const steps = (slide) => [...slide.querySelectorAll('.fragment')];
@@ -33,18 +37,32 @@
     else if (at > 0) show(at - 1, true);
   }
 
-  const keys = { ArrowRight: on, ArrowDown: on, PageDown: on, ' ': on, ArrowLeft: back, ArrowUp: back, PageUp: back,
-    Home: () => show(0, false), End: () => show(slides.length - 1, true), n: () => body.classList.toggle('noted') };
+  const keys = {
+    ArrowRight: on,
+    ArrowDown: on,
+    PageDown: on,
+    ' ': on,
+    ArrowLeft: back,
+    ArrowUp: back,
+    PageUp: back,
+    Home: () => show(0, false),
+    End: () => show(slides.length - 1, true),
+    n: () => body.classList.toggle('noted'),
+  };
   addEventListener('keydown', (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || !keys[e.key]) return;
     e.preventDefault();
     keys[e.key]();
   });
-  addEventListener('click', (e) => { if (!String(getSelection())) (e.clientX > innerWidth / 3 ? on : back)(); });
+  addEventListener('click', (e) => {
+    if (!String(getSelection())) (e.clientX > innerWidth / 3 ? on : back)();
+  });
 
   function fit() {
     const scale = Math.min(innerWidth / 1280, innerHeight / 720);
-    main.style.transform = `translate(${(innerWidth - 1280 * scale) / 2}px, ${(innerHeight - 720 * scale) / 2}px) scale(${scale})`;
+    const left = (innerWidth - 1280 * scale) / 2;
+    const top = (innerHeight - 720 * scale) / 2;
+    main.style.transform = `translate(${left}px, ${top}px) scale(${scale})`;
   }
   addEventListener('resize', fit);
   body.classList.add('running');

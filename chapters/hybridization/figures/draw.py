@@ -27,6 +27,20 @@ def launches():
     return ax
 
 
+def nodes_and_edges(graph):
+    """Labels of nodes by name, edges and inputs of an exported graph, as ``plotting.graph`` takes them."""
+    labels = {}
+    edges = []
+    inputs = []
+    for node in graph.nodes:
+        called = node.op == 'call_function'
+        labels[node.name] = node.target.__name__ if called else node.name
+        edges += [(source.name, node.name) for source in node.all_input_nodes]
+        if node.op == 'placeholder':
+            inputs.append(node.name)
+    return labels, edges, inputs
+
+
 def fx():
     """A two-layer perceptron as torch.export captures it."""
     if find_spec('torch') is None:
@@ -34,7 +48,7 @@ def fx():
     import torch
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     program = torch.export.export(net, (torch.ones(1, 3),))
-    return plotting.graph(*plotting.fx_graph(program.graph_module))
+    return plotting.graph(*nodes_and_edges(program.graph))
 
 
 FIGURES = {'launches': launches, 'fx': fx}

@@ -135,14 +135,19 @@ def _ended(how: str, said: str, one: Exercise) -> str:
 def _ways(label: str, given: dict[str, Any], framework: str | None) -> list[str | None]:
     """The frameworks of which an answer to an exercise may be: of one, as far as that can be told."""
     asks = {f: one.asks for (name, f), one in definitions.load().items() if name == label}
-    ways = [*asks]
+    ways = list(asks)
     if framework is not None:
         return [f for f in ways if f in (None, framework)] or ways
-    for fits in (lambda f: {*given} == {*asks[f]}, lambda f: FRAMEWORKS[f] in _packages([*given.values()]),
-                 lambda f: FRAMEWORKS[f] in sys.modules):
-        if len(ways) > 1:
-            ways = [f for f in ways if fits(f)] or ways
-    return ways if any(FRAMEWORKS.get(f) in sys.modules for f in ways) else ways[:1]
+    # What follows decides only as long as more than one is left, and leaves them all if none fits.
+    if len(ways) > 1:
+        ways = [f for f in ways if asks[f].keys() == given.keys()] or ways
+    if len(ways) > 1:
+        named = _packages(list(given.values()))
+        ways = [f for f in ways if FRAMEWORKS[f] in named] or ways
+    imported = [f for f in ways if FRAMEWORKS.get(f) in sys.modules]
+    if len(ways) > 1:
+        ways = imported or ways
+    return ways if imported else ways[:1]
 
 
 def _packages(values: list) -> set[str]:
@@ -199,22 +204,32 @@ def _where(walk: Iterator, one: Exercise, given: dict[str, Any], way: int) -> st
         walk: frames and their lines.
         way: 1, if the innermost is the last of them, or -1.
     """
-    tests = [one.test.__code__]
-    for code in tests:
-        tests += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    answers = {getattr(getattr(x, '__code__', None), 'co_filename', None) for x in given.values()}
-    book = (*(str(ROOT / p) for p in ('d2l_local', 'packages', 'chapters')), str(Path(__file__).parent),
-            *(sysconfig.get_path(p) for p in ('purelib', 'stdlib')), '<frozen',
-            *{one.test.__code__.co_filename} - answers)     # a script may have both
-    frames = [(f, line) for f, line in walk
-              if f.f_code not in tests and not f.f_code.co_filename.startswith(book)][::way]
+    test = one.test.__code__
+    tests = [test]
+    for code in tests:          # which grows: functions in functions
+        tests += [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    not_the_readers = [*(str(ROOT / folder) for folder in ('d2l_local', 'packages', 'chapters')),
+                       str(Path(__file__).parent), sysconfig.get_path('purelib'),
+                       sysconfig.get_path('stdlib'), '<frozen']
+    files_of_answers = [x.__code__.co_filename for x in given.values() if hasattr(x, '__code__')]
+    if test.co_filename not in files_of_answers:        # a script may have the test and the answer
+        not_the_readers.append(test.co_filename)
+    frames = []
+    for frame, line in walk:
+        code = frame.f_code
+        if code not in tests and not code.co_filename.startswith(tuple(not_the_readers)):
+            frames.append((frame, line))
     if not frames:
         return ''
-    first, (last, line) = frames[0][0], frames[-1]
-    values = inspect.getargvalues(first)
-    names = [*values.args, *filter(None, (values.varargs, values.keywords))]
-    case = ', '.join(f'{name} = {_short(first.f_locals[name])}' for name in names if name in first.f_locals)
-    return f'(line {line}, in {last.f_code.co_name}{case and f", for {case}"[:300]})'
+    outermost_first = frames[::way]
+    called = outermost_first[0][0]
+    last, line = outermost_first[-1]
+    values = inspect.getargvalues(called)
+    names = [*values.args, values.varargs, values.keywords]
+    known = [name for name in names if name in called.f_locals]
+    case = ', '.join(f'{name} = {_short(called.f_locals[name])}' for name in known)
+    with_case = f', for {case}'[:300] if case else ''
+    return f'(line {line}, in {last.f_code.co_name}{with_case})'
 
 
 def _short(x: Any) -> str:

@@ -129,19 +129,27 @@ def numbers(label: str, framework: str | None = None, also: Sequence[dict[str, A
         TypeError: a part expects something that no answer can be compared with.
     """
     for name, part in parts.items():
-        for e in part.expected if isinstance(part.expected, set | list) else [part.expected]:
-            if not isinstance(e, str | bool | int | float):
-                raise TypeError(f'{name} expects {e!r}, which is neither a number nor a word')
+        several = isinstance(part.expected, set | list)
+        for value in part.expected if several else [part.expected]:
+            if not isinstance(value, str | bool | int | float):
+                raise TypeError(f'{name} expects {value!r}, which is neither a number nor a word')
     choices = {name: choices_of(part, parts) for name, part in parts.items()}
 
+    def fits(answers: Sequence[Any], other: dict[str, Any]) -> list[bool]:
+        """Whether each answer is the expected one, or the other figure for its part."""
+        held = []
+        for (name, part), answer in zip(parts.items(), answers, strict=True):
+            expected = other.get(name, part.expected)
+            held.append(_same(answer, expected, part.within, f'{name}, {part.asks}', choices[name]))
+        return held
+
     def test(*answers: Any) -> None:
-        given = dict(zip(parts, answers, strict=True))
-        held = {name: [_same(given[name], other.get(name, part.expected), part.within,
-                             f'{name}, {part.asks}', choices[name]) for other in ({}, *also)]
-                for name, part in parts.items()}
-        if not any(map(all, zip(*held.values(), strict=True))):
-            for name, part in parts.items():
-                need(held[name][0], f'{name}, {part.asks}', part.hint, part.second)
+        held = fits(answers, {})
+        others = [fits(answers, other) for other in also]
+        if any(all(one) for one in (held, *others)):
+            return
+        for (name, part), right in zip(parts.items(), held, strict=True):
+            need(right, f'{name}, {part.asks}', part.hint, part.second)
     lines = ''.join(f'    {name}=...,   # {part.asks}\n' for name, part in parts.items())
     asks = {name: part.asks for name, part in parts.items()}
     stub = f'check(\n    {label!r},\n{lines})'
@@ -244,10 +252,15 @@ def choices_of(part: Part, parts: dict[str, Part]) -> list[str]:
         return ['True', 'False']
     if isinstance(part.expected, str):
         offers = [re.findall(r"'([^']+)'", line) for line in lines]
-        return next((o for o in offers if part.expected in o), [*dict.fromkeys(itertools.chain(*offers))])
+        for words in offers:
+            if part.expected in words:
+                return words
+        return list(dict.fromkeys(itertools.chain.from_iterable(offers)))
     if isinstance(part.expected, set) and all(isinstance(e, str) for e in part.expected):
-        offers = [listing[0].split(', ') for line in lines if (listing := re.search(r'(?<=of )[^:]*', line))]
-        return next((o for o in offers if part.expected <= {*o}), [])
+        for line in lines:
+            listing = re.search(r'(?<=of )[^:]*', line)
+            if listing and part.expected <= set(listing[0].split(', ')):
+                return listing[0].split(', ')
     return []
 
 

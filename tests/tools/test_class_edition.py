@@ -1,43 +1,38 @@
-"""Other editions: the one for a class keeps its secrets, the EPUB keeps the standard."""
+"""The edition for a class keeps its secrets, and has all else."""
 
 import json
-import posixpath
 import re
-import shutil
 import subprocess
 import sys
-import zipfile
 from html import unescape
-from xml.etree import ElementTree
 
 import nbformat
 import pytest
 
-from tools import exercises, quotations, source, student
+from tools import class_edition, exercises, quotations, source
 from tools.source import ROOT, pages
 
 
 @pytest.fixture(scope='module')
 def edition(tmp_path_factory):
     folder = tmp_path_factory.mktemp('student') / 'book'
-    student.student(folder)
+    class_edition.make(folder)
     return folder
 
 
 def secrets():
     """Sentences and lines of code of the solutions that stand nowhere else in the book."""
-    texts = [c.source for p in student.solutions() for c in nbformat.read(p, 4).cells]
+    texts = [c.source for p in class_edition.solutions() for c in nbformat.read(p, 4).cells]
     shown = []
     for path in pages():
         if path.suffix == '.md':
             text = path.read_text()
-            texts += [m[0] for m in student.SOLUTION.finditer(text)]
-            shown.append(student.SOLUTION.sub('', text))
-        elif path not in student.solutions():
+            texts += [m[0] for m in class_edition.SOLUTION.finditer(text)]
+            shown.append(class_edition.SOLUTION.sub('', text))
+        elif path not in class_edition.solutions():
             shown.append('\n'.join(c.source for c in nbformat.read(path, 4).cells))
-    # a class checks its answers, so the checkers go with it, and know what is right
-    public = '\n'.join([*shown, *(p.read_text() for p in ROOT.glob('[dp]*/**/*.py')),
-                        *(p.read_text() for p in (ROOT / 'chapters').glob('*/checkers.py'))])
+    # a class checks its answers, so the checkers go with it, as all modules do, and know what is right
+    public = '\n'.join([*shown, *(p.read_text() for p in ROOT.glob('[cdp]*/**/*.py'))])
     lines = {line.strip().removeprefix('> ') for text in texts for line in text.split('\n')}
     return [line for line in lines if len(line) > 40 and not line.startswith((':', '```', '#', '|', '<'))
             and line not in public]
@@ -62,7 +57,7 @@ def test_nothing_of_a_solution_is_in_it(edition):
 
 def test_what_lies_beside_the_book_is_not_in_it(tmp_path, monkeypatch):
     monkeypatch.setattr(source, 'ROOT', tmp_path)
-    monkeypatch.setattr(student, 'ROOT', tmp_path)
+    monkeypatch.setattr(class_edition, 'ROOT', tmp_path)
     wanted = {'_toc.yml', 'chapters/start/intro.md', 'Makefile', 'LICENSE', 'chapters/a/index.md',
               'chapters/a/one.ipynb', 'chapters/a/lab/weights.pt', 'tests/sanitize.cfg',
               'packages/tested_results/tested_results/claims.py'}
@@ -75,22 +70,22 @@ def test_what_lies_beside_the_book_is_not_in_it(tmp_path, monkeypatch):
     (tmp_path / '_toc.yml').write_text(
         'root: chapters/start/intro\n'
         'chapters: [{file: chapters/a/index, sections: [{file: chapters/a/one}]}]')
-    assert {p.relative_to(tmp_path).as_posix() for p in student.of_the_book()} == wanted
+    assert {p.relative_to(tmp_path).as_posix() for p in class_edition.of_the_book()} == wanted
 
 
 def test_its_readme_and_its_make_name_what_is_there():
     """What needs tests or solutions is gone; the rest of the front door is as it was."""
     makefile = (ROOT / 'Makefile').read_text()
-    short = student.without_targets(makefile)
+    short = class_edition.without_targets(makefile)
     targets = {t for rule in re.findall(r'(?m)^([\w ]+):(?!=)', short) for t in rule.split()}
     helped = set(re.findall(r'@echo "make (\w+)', short))
-    named = set(re.findall(r'`make (\w+)', student.README))
+    named = set(re.findall(r'`make (\w+)', class_edition.README))
     assert named <= targets and len(named) > 5
     assert helped <= targets
     assert set(re.search(r'(?m)^\.PHONY: (.*)', short)[1].split()) == targets
     before = {t for rule in re.findall(r'(?m)^([\w ]+):(?!=)', makefile) for t in rule.split()}
-    assert before - targets == set(student.ABSENT) and before > targets
-    assert not re.findall(r'\b(?:tests|ARCHITECTURE)\b', student.README)
+    assert before - targets == set(class_edition.ABSENT) and before > targets
+    assert not re.findall(r'\b(?:tests|ARCHITECTURE)\b', class_edition.README)
 
 
 @pytest.mark.slow
@@ -99,82 +94,15 @@ def test_it_has_all_else(edition):
     assert all((edition / 'html' / f'{p}.html').exists() for p in kept)
     first = edition / 'html' / 'chapters' / 'start' / 'intro.html'
     assert 'its exercises have no solutions' in first.read_text()
-    assert (edition / 'README.md').read_text() == student.README
+    assert (edition / 'README.md').read_text() == class_edition.README
     files = {p.name for p in edition.iterdir() if p.is_file()}
-    linked = set(re.findall(r'\]\((?!http)([\w.-]+)\)', student.README))
+    linked = set(re.findall(r'\]\((?!http)([\w.-]+)\)', class_edition.README))
     assert linked <= files and {'Makefile', 'requirements.txt', 'pyproject.toml'} <= files
     listed = subprocess.run([sys.executable, '-c', 'from tools import exercises, source\n'
                              'print(len(exercises.all_exercises()), len(source.notebooks()))'],
                             cwd=edition, capture_output=True, text=True, check=True).stdout.split()
-    kept = len(source.notebooks()) - len(student.solutions())
+    kept = len(source.notebooks()) - len(class_edition.solutions())
     assert list(map(int, listed)) == [len(exercises.all_exercises()), kept]
-
-
-@pytest.fixture(scope='module')
-def book(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('epub')
-    student.epub(folder)
-    with zipfile.ZipFile(folder / 'book.epub') as file:
-        return {name: file.read(name) for name in file.namelist()}
-
-
-@pytest.mark.slow
-def test_the_epub_has_every_page_well_formed_and_linked(book):
-    assert next(iter(book)) == 'mimetype'
-    assert {f'{p}.xhtml' for p in source.toc()} <= set(book)
-    found = {n: ElementTree.fromstring(data) for n, data in book.items() if n.endswith('.xhtml')}
-    ids = {n: {e.get('id') for e in page.iter()} for n, page in found.items()}
-    for name, page in found.items():
-        assert not list(page.iterfind('.//{*}script')), name
-        for link in page.iterfind('.//{*}a[@href]'):
-            if not re.match(r'[a-z]+:', link.get('href')):
-                file, _, anchor = link.get('href').partition('#')
-                to = posixpath.normpath(posixpath.join(posixpath.dirname(name), file)) if file else name
-                assert to in book and (not anchor or anchor in ids[to]), (name, link.get('href'))
-        assert all(image.get('alt') for image in page.iterfind('.//{*}img')), name
-    assert sum(len(list(page.iterfind('.//{*}math'))) for page in found.values()) > 200
-
-
-@pytest.mark.slow
-def test_one_page_for_the_printer(book, tmp_path):
-    for name, data in book.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(data)
-    page = student.one_page(tmp_path)          # of several megabytes, for which a parser needs a minute
-    ids = re.findall(r'<[^<>]*\sid="([^"]*)"', page)
-    assert len(ids) == len(set(ids)) > 2000
-    contents = re.findall(r'<li><a href="#[^"]*">([^<]*)</a></li>', page.partition('</nav>')[0])
-    assert len(contents) == len(source.toc())
-    title = re.search('<title>(.*?)</title>', page)[1]
-    assert contents.count(title) == 1 and '<details open' not in page
-    links = re.findall(r'<a [^<>]*href="#([^"]*)"', page)
-    assert len(links) > 1000 and set(map(unescape, links)) <= set(map(unescape, ids))
-    images = re.findall(r'<img [^<>]*src="([^"]*)"', page)
-    assert len(images) > 50 and all((tmp_path / image).exists() for image in images)
-
-
-@pytest.mark.slow
-def test_what_is_printed_has_an_outline_and_tags(tmp_path):
-    if not any(map(shutil.which, student.BROWSERS)):
-        pytest.skip('needs Chromium')
-    style = (ROOT / 'tools' / 'theme' / 'print.css').read_text()
-    lines = '\n'.join(f'line {i}' for i in range(100))
-    (tmp_path / 'page.html').write_text(
-        f'<html lang="en"><title>T</title><style>{style}</style><h1>One</h1><p>Text</p><h2>Two</h2>'
-        f'<details><summary>folded</summary><p>Secret</p></details><pre>{lines}</pre></html>')
-    student.printed(tmp_path / 'page.html', tmp_path / 'page.pdf')
-    data = (tmp_path / 'page.pdf').read_bytes()
-    assert b'/Outlines' in data and b'/Title (Two)' in data
-    assert re.search(rb'/MarkInfo\s*<<\s*/Marked true', data)
-    # Each page is more than half full: code of 100 lines does not begin on a new one.
-    assert len(re.findall(rb'/Type\s*/Page\b', data)) == 2
-
-
-def test_a_pdf_needs_a_browser(monkeypatch, tmp_path):
-    monkeypatch.setattr(student.shutil, 'which', lambda name: None)
-    with pytest.raises(SystemExit, match='install the package chromium'):
-        student.pdf(tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 def test_text_without_solutions():
@@ -186,7 +114,7 @@ def test_text_without_solutions():
             '<details><summary>Answer</summary>\n\nForty-two.\n\n</details>\n\n'
             '> <a id="a-sol-b"></a>**Solution to [B](exercises.md#a-ex-b)**\n>\n> Forty-three.\n\n'
             '3. [Exercises](exercises.md), with [solutions](t_solutions_pytorch.ipynb)\n4. More\n')
-    assert student.without_solutions(text, {'a-b'}) == (
+    assert class_edition.without_solutions(text, {'a-b'}) == (
         'Ask [here](a.md). It is seen and [known](#a-c). It is 6.0× faster, in 2 ms, and '
         'not [3 ms](#a-c:fast).\n\n'
         '| that | is not | [here](a.md) |\n\n'
@@ -194,13 +122,7 @@ def test_text_without_solutions():
 
 
 def test_each_page_of_exercises_says_how_to_solve_them_and_of_no_answer():
-    claims = {c.id for p in student.solutions() for c in quotations.calls(p)}
+    claims = {c.id for p in class_edition.solutions() for c in quotations.calls(p)}
     for path in (p for p in pages() if p.name == 'exercises.md'):
-        text = student.without_solutions(path.read_text(), claims)
+        text = class_edition.without_solutions(path.read_text(), claims)
         assert '`make exercises`' in text and 'folded' not in text, path
-
-
-def test_an_edition_that_there_is_not(capsys, monkeypatch):
-    monkeypatch.setattr(sys, 'argv', ['editions', 'large-print'])
-    with pytest.raises(SystemExit, match='There are these editions: student, epub, pdf'):
-        student.main()
