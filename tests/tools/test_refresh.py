@@ -171,7 +171,7 @@ def test_refresh_of_something_else_is_refused(program):
 
 
 def test_update_writes_the_numbers_and_nothing_else(two_pages):
-    said = '# Two\n\nAs [6.0× faster](#a-b) \n\n* and  [so](#a-so), `[6.0×]`, [6×](b.md#a-b).'
+    said = '# Two\n\nAs [6.0× faster](#a-b) \n\n* and  [so](#a-so), `[6.0×]`, [6×](b.html#a-b).'
     one, two = two_pages(said=said)
     before, stamp = nbformat.read(two, as_version=4), one.stat().st_mtime_ns
     assert refresh.update(RESULTS, [one, two]) == [] and one.stat().st_mtime_ns == stamp
