@@ -33,17 +33,18 @@ from traitlets.config import Config
 
 from tested_results import claims
 from tested_results.files import put_whole
-from tools import exercises, ledger_page, pages, runs, source
+from tools import ledger_page, pages, runs, source
 from tools.pages import BUILD, Book, Document
 from tools.source import ROOT
 from tools.theme import formulas
 
 THEME = ROOT / 'tools' / 'theme'
 LECTURES = ROOT / 'chapters' / 'start' / 'paths.md'
-ROWS = re.compile(r'\(twelve-lectures\)=\n.*?\n\|[-|]+\|\n((?:\|[^\n]*\n)+)', re.DOTALL)
+ROWS = re.compile(r'<a id="twelve-lectures"></a>\n.*?\n\|[-|]+\|\n((?:\|[^\n]*\n)+)', re.DOTALL)
 LINK = re.compile(r'\[([^\]]+)\]\(([^)\s]+)\)')
 HEADING = re.compile(r'(?m)^#+ .*')
-ROLE = re.compile(r'\{ref\}`([^<`]+?) <([^>`]*)>`')
+# Its label, its title and its text, up to the next one or to another section.
+EXERCISE = re.compile(r'(?ms)^<a id="([\w-]+)"></a>\n### ([^\n]+)\n(.*?)(?=^<a id=|^#|^> |\Z)')
 FORMULA = re.compile(r'(`+).*?\1|\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$\n]+?)\$', re.DOTALL)
 BLOCK = re.compile(r'[#|$!>-]|\d+\. |```')       # begins what is shown whole
 SENTENCE_ENDS = re.compile(r'(?<=[.?!])\s+(?=[A-Z\[*`($-])|\n[ ]*- ')
@@ -89,16 +90,15 @@ def lectures() -> list[Lecture]:
         files = [posixpath.normpath(f'chapters/start/{to}') for _, to in LINK.findall(front)]
         notebooks = [ROOT / file for file in files if file.endswith('.ipynb')]
         found.append(Lecture(int(re.match(r'\d+', number)[0]), LINK.sub(r'\1', ideas), notebooks,
-                             ROLE.search(exercise)[2]))
+                             LINK.search(exercise)[2].partition('#')[2]))
     return found
 
 
 def exercise(label: str) -> str:
     """The text of an exercise, below its title."""
-    texts = {m[2]: m[1] for path in ROOT.glob('chapters/*/exercises.md')
-             for m in exercises.BLOCK.finditer(path.read_text())}
-    first, _, text = texts[label].split('\n', 2)
-    return ROLE.sub(r'\1', f'## Exercise: {first.removeprefix("```{exercise} ")}\n\n{text}')
+    texts = [path.read_text() for path in ROOT.glob('chapters/*/exercises.md')]
+    title, text = next(m.groups()[1:] for t in texts for m in EXERCISE.finditer(t) if m[1] == label)
+    return f'## Exercise: {title}\n\n{text}'
 
 
 def mark(cell: nbformat.NotebookNode) -> dict:
