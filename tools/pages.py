@@ -80,6 +80,23 @@ FIRST = 'msr-pt-all'           # the result that the first page shows
 LEARN = re.compile(r'<!-- learn: (.*?) -->', re.DOTALL)      # in a topic's first page: what one learns there
 FIGURE = re.compile(r'```\{figure\} (\S+)\n:alt: (.*)')
 SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+MOVED = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>This page has moved</title>'
+         '<script>location.replace("{0}" + location.hash)</script>'
+         '<meta http-equiv="refresh" content="1; url={0}"/>'
+         '</head><body><p>This page <a href="{0}">has moved</a>.</p></body></html>\n')
+# Pages that are gone, each with the one that has what was worth keeping.
+GONE = {'chapters/transformer/case_study_pytorch': '../your_script/diagnosis_pytorch'}
+# Pages that gave a part to another page, which has the sections and results that they have no more.
+DIVIDED = {'chapters/hybridization/hybridization_pytorch': 'graphs_pytorch',
+           'chapters/hybridization/practice_pytorch': 'graphs_pytorch',
+           'chapters/hardware/hardware_pytorch': 'hardware_gpu_pytorch',
+           'chapters/splitting/combined_pytorch': 'experts_pytorch',
+           'chapters/splitting/planner': 'planner_tested',
+           'chapters/transformer/serving_pytorch': 'serving_many_pytorch'}
+ON_THE_OTHER = ('<script>document.addEventListener("DOMContentLoaded", () => {{'
+                'const id = decodeURIComponent(location.hash.slice(1));'
+                'if (id && !document.getElementById(id)) location.replace("{0}.html" + location.hash);'
+                '}});</script>')
 MADE = 'made'          # in a source tree: its pages stand as they are
 
 
@@ -667,6 +684,18 @@ def shared(page: str, address: str, title: str, about: str) -> str:
     return page.replace('</head>', f'{tags}{card}</head>', 1)
 
 
+def lead_on(html: Path) -> None:
+    """Let old addresses lead to where things are now: of pages that are gone, and of parts that moved."""
+    for page, other in GONE.items():
+        path = html / f'{page}.html'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(MOVED.format(f'{other}.html'))
+    for page, other in DIVIDED.items():
+        path = html / f'{page}.html'
+        if path.exists():
+            path.write_text(path.read_text().replace('</head>', ON_THE_OTHER.format(other) + '</head>', 1))
+
+
 def jupyter_book(sphinx_source: Path, *args: str) -> None:
     """Run Jupyter Book on a source tree; a warning ends the program."""
     program = 'import tools; from jupyter_book.cli.main import main; main()'        # it has no __main__
@@ -678,7 +707,7 @@ def jupyter_book(sphinx_source: Path, *args: str) -> None:
 
 
 def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> None:
-    """What Sphinx leaves to do in its pages: the ledger, the search, reading orders, repairs.
+    """What Sphinx leaves to do in its pages: the ledger, old addresses, the search, reading orders, repairs.
 
     Args:
         html: the pages as Sphinx wrote them; they are changed in place.
@@ -686,6 +715,7 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
         asked: the ids of the results that the book asks to guess.
     """
     (html / 'ledger.json').write_text(json_text)
+    lead_on(html)
     there = [page for page in source.toc() if (html / f'{page}.html').exists()]
     articles = searching.read(html, there)
     about = {html / f'{name}.html': searching.description(article) for name, article in articles.items()}

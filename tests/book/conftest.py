@@ -10,6 +10,7 @@ import filelock
 import pytest
 
 from tests.book.browser import Browser
+from tools.pages import MOVED
 from tools.source import ROOT
 
 
@@ -54,7 +55,7 @@ def html(tmp_path_factory):
 def pages(html):
     """Each page as :class:`Page` reads it, by its name in the folder."""
     return {p.relative_to(html).as_posix(): Page(p) for p in html.rglob('*.html')
-            if '_static' not in p.parts}
+            if '_static' not in p.parts and MOVED.split('<script>')[0] not in p.read_text()}
 
 
 @pytest.fixture(scope='module')

@@ -1,6 +1,7 @@
 """The pages, built from the stored outputs: complete, linked, offline."""
 
 import json
+import posixpath
 import re
 from html import unescape
 
@@ -10,7 +11,7 @@ import pytest
 
 from tested_results import machine
 from tools import figures, ledger, quotations, source
-from tools.pages import MADE, prepare, shared
+from tools.pages import DIVIDED, GONE, MADE, lead_on, prepare, shared
 from tools.source import ROOT
 from tools.theme import draw
 
@@ -164,3 +165,27 @@ def test_a_published_page_says_what_a_link_to_it_shows(html, tmp_path):
     draw.social(tmp_path / 'social.png', 'A title that takes more than one line')
     head = (tmp_path / 'social.png').read_bytes()[:24]
     assert head[1:4] == b'PNG' and (head[16:20], head[20:24]) == ((1200).to_bytes(4), (630).to_bytes(4))
+
+
+def test_the_address_of_a_page_that_is_gone_leads_on(tmp_path):
+    lead_on(tmp_path)
+    for page, other in GONE.items():
+        target = posixpath.normpath(f'{posixpath.dirname(page)}/{other}')
+        assert page not in source.toc() and target in source.toc()
+        assert f'url={other}.html' in (tmp_path / f'{page}.html').read_text()
+
+
+@pytest.mark.parametrize('page', DIVIDED)
+def test_a_link_to_what_another_page_has_now_leads_there(page, chromium, tmp_path):
+    other = f'{posixpath.dirname(page)}/{DIVIDED[page]}'
+    assert {page, other} <= set(source.toc())
+    (tmp_path / page).parent.mkdir(parents=True)
+    for name, anchor in ((page, 'stays'), (other, 'went')):
+        text = f'<html><head></head><body><p id="{anchor}">x</p></body></html>'
+        (tmp_path / f'{name}.html').write_text(text)
+    lead_on(tmp_path)
+    for anchor, found in (('#stays', page), ('', page), ('#went', other)):
+        chromium.open(tmp_path / f'{page}.html', anchor)
+        chromium._wait(lambda name=found: chromium.run(
+            f'document.readyState === "complete" && location.pathname.endsWith("/{name}.html")') or None)
+        assert chromium.run('location.hash') == anchor
