@@ -1,6 +1,5 @@
 """Tables and pictures of what was measured. Knows no framework."""
 
-import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,37 +8,11 @@ import numpy as np
 
 from d2l_local import plotting
 from hardware_lab import KIB, MIB
+from tested_results.tables import Table
 from tested_results.timing import Time, show_seconds
 
 BLUE = plotting.COLOURS[0]
 TEXTBOOK = {'L1': 1.5e-9, 'L2': 5e-9, 'L3': 16e-9, 'memory': 75e-9}
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under headings; the first column names the row, the others differ by machine.
-
-    In a notebook it is an HTML table. Its plain text marks what differs from machine to machine
-    (``measured: …``), so that a check compares the names of the rows and nothing else.
-    """
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    def __str__(self) -> str:
-        wide = max((len(r[0]) for r in self.rows), default=0)
-        return '\n'.join(f'{r[0]:{wide}}  measured: ' + ' · '.join(c for c in r[1:] if c)
-                         for r in self.rows)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        head = ''.join(f'<th>{html.escape(h)}</th>' if h else '<td></td>' for h in self.headings)
-        body = ''.join('<tr><th scope="row">' + html.escape(r[0]) + '</th>'
-                       + ''.join(f'<td>{html.escape(c)}</td>' for c in r[1:]) + '</tr>\n'
-                       for r in self.rows)
-        return (f'<div class="d2l-measured"><table class="table"><thead><tr>{head}</tr></thead>'
-                f'<tbody>{body}</tbody></table></div>')
 
 
 @dataclass(frozen=True)
