@@ -8,7 +8,7 @@ import pytest
 
 from d2l_local import plotting
 from hardware_lab import KIB, MIB, NotHere, core, devices, figures, ladder, memory, or_reason
-from hardware_lab.figures import Row, Table
+from hardware_lab.figures import Row
 from tested_results import machine
 from tested_results.timing import Time
 from tests.hardware_lab.stairs import exact, stairs, unsteady
@@ -114,18 +114,6 @@ def test_caches_that_show_no_third_level(fakes, monkeypatch, caches):
     rows = {r.action: r for r in ladder.measure()}
     assert 'third cache level' in rows['L3 cache hit, not shared'].here
     assert rows['L2 cache hit'].measured
-
-
-def test_an_empty_table():
-    assert str(Table(('a', 'b'), [])) == ''
-
-
-def test_a_table_marks_all_that_differs():
-    t = Table(('row', 'here', 'there'), [('<first>', '1 ns', 'a & b'), ('second row', '', '2')])
-    assert str(t).splitlines() == ['<first>     measured: 1 ns · a & b', 'second row  measured: 2']
-    assert masked(str(t)) == '<first>     measured: FIGURE\nsecond row  measured: FIGURE'
-    assert '<th scope="row">&lt;first&gt;</th><td>1 ns</td><td>a &amp; b</td>' in t._repr_html_()
-    assert masked(t._repr_html_()) == 'TABLE' and repr(t) == str(t)
 
 
 # --- figures --------------------------------------------------------------------------------------
