@@ -9,8 +9,8 @@ Where the pages first use each helper:
     hybridization/hybridization_solutions_mxnet: Accumulator, accuracy, load_data, ratio
     asynchrony/asynchrony_mxnet: Benchmark, trace
     asynchrony/asynchrony_solutions_mxnet: devices, overlap, put
-    automatic_parallelism/automatic_parallelism_mxnet: Timer, num_gpus
-    memory/memory_mxnet: count
+    automatic_parallelism/automatic_parallelism_mxnet: in_turn, num_gpus
+    memory/memory_mxnet: Timer, count
     multi_gpu/multi_gpu_mxnet: Animator, evaluate_accuracy_gpus, sgd, split_batch
     multi_gpu/multi_gpu_concise_mxnet: resnet18
     parameter_servers/parameter_servers_faults_mxnet: use_svg_display

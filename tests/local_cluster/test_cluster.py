@@ -348,6 +348,16 @@ def test_what_cannot_be_imported_is_said_and_a_dead_template_is_replaced(worker)
     assert run(worker.who, 1, 'again')[0][-1] == 'again'
 
 
+def test_that_all_members_were_dead_before_the_call_is_said(worker):
+    """Their template may have ended them before anything was called."""
+    with Ranks(2) as group:
+        for member in group.callers:
+            os.kill(member.pid, signal.SIGKILL)
+            member.wait(30)
+        with pytest.raises(cluster.ClusterError, match='rank [01] died'):
+            group.run(worker.sleep)
+
+
 def test_a_template_that_was_killed_is_replaced_before_it_can_be_waited_for(worker, monkeypatch):
     with Ranks(1) as group:
         dead = group._template

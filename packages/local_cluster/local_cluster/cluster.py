@@ -265,7 +265,8 @@ class Group:
 
     def wait(self, timeout: float | None = 120.0) -> list:
         """The results of what was started, when programs have ended too. Raises as :meth:`run` does."""
-        if idle := [m for m in self.callers if not m.call]:
+        # One that was dead before the call was asked nothing; that it died is said below.
+        if idle := [m for m in self.callers if not m.call and m.poll() is None]:
             raise ValueError(f"nothing was started in {' and '.join(map(str, idle))}")
         self.wait_for(lambda: self.working, timeout)
         return [pickle.loads(m.answer) for m in self.callers]
