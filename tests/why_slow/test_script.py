@@ -128,18 +128,23 @@ def test_the_report_and_what_the_script_does_at_its_end(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ['r.html', 'r.json', 'train.py']
 
 
+def interrupted(script):
+    """A process that watches a script, which says "step" in each of its steps; Ctrl-C came after sixty."""
+    command = [sys.executable, '-m', 'why_slow', '--seconds', '600', '--no-what-ifs', str(script)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    steps = 0
+    while steps < 60:
+        steps += process.stdout.readline() == 'step\n'
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    return process
+
+
 @pytest.mark.slow
 def test_ctrl_c_once_reports(tmp_path):
     script = tmp_path / 'train.py'
     script.write_text(training(after='print("step", flush=True)'))
-    command = [sys.executable, '-m', 'why_slow', '--seconds', '600', '--no-what-ifs', str(script)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    steps = 0
-    for line in process.stdout:
-        steps += line == 'step\n'
-        if steps == 60:
-            process.send_signal(signal.SIGINT)
-            break
+    process = interrupted(script)
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 130
     assert 'A step takes' in out
@@ -154,17 +159,9 @@ def test_ctrl_c_twice_ends_a_script_that_cleans_up_for_long(tmp_path):
         + '\n'.join('    ' + line for line in training(after='print("step", flush=True)').splitlines())
         + '\nfinally:\n    print("cleaning up", flush=True)\n    time.sleep(600)\n'
     )
-    command = [sys.executable, '-m', 'why_slow', '--seconds', '600', '--no-what-ifs', str(script)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    steps = 0
-    for line in process.stdout:
-        steps += line == 'step\n'
-        if steps == 60:
-            process.send_signal(signal.SIGINT)
-            steps += 1
-        if line == 'cleaning up\n':
-            process.send_signal(signal.SIGINT)
-            break
+    process = interrupted(script)
+    assert 'cleaning up\n' in iter(process.stdout.readline, '')
+    process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130
     assert 'KeyboardInterrupt' in said
