@@ -21,6 +21,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -92,11 +93,19 @@ def lectures() -> list[Lecture]:
     return found
 
 
+@cache
+def all_exercises() -> dict[str, str]:
+    """The exercises of all topics, as directives, by their labels."""
+    found = {}
+    for path in ROOT.glob('chapters/*/exercises.md'):
+        for m in exercises.BLOCK.finditer(quotations.markdown(path)):
+            found[m[2]] = m[1]
+    return found
+
+
 def exercise(label: str) -> str:
     """The text of an exercise, below its title."""
-    texts = {m[2]: m[1] for path in ROOT.glob('chapters/*/exercises.md')
-             for m in exercises.BLOCK.finditer(quotations.markdown(path))}
-    first, _, text = texts[label].split('\n', 2)
+    first, _, text = all_exercises()[label].split('\n', 2)
     return f'## Exercise: {first.removeprefix("```{exercise} ")}\n\n{stubs.plain(text)}'
 
 
