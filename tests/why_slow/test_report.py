@@ -21,7 +21,7 @@ STEP = {
     'memory',
     'examples_per_second',
 }
-FINDING = {'id', 'title', 'evidence', 'line', 'at_most', 'page'}
+FINDING = {'id', 'title', 'evidence', 'line', 'at_most', 'test', 'page'}
 WHAT_IF = {
     'id',
     'title',
@@ -89,6 +89,21 @@ def test_shapes(tmp_path):
     assert parser.addresses == []
     assert '<b>' not in page(found).split('<code>')[1].split('</code>')[0]
     assert 'time.sleep(0.03)' in text(found)
+
+
+def test_a_tested_finding_says_what_its_test_found():
+    from why_slow.report import gain
+
+    test = {'id': 'threads-2', 'ratio': 1.4, 'low': 1.2, 'high': 1.6, 'verdict': 'faster', 'predicted': False}
+    finding = {'test': 'threads-2', 'at_most': 1.4}
+    report = {'what_ifs': [test]}
+    assert gain(finding, report) == '1.40× faster (1.20 to 1.60), tested'
+    test.update(low=0.87, high=1.99, verdict='undecided')
+    assert gain(finding, report) == 'undecided (0.87 to 1.99), tested'
+    test.update(low=0.5, high=0.8, ratio=0.6, verdict='slower')
+    assert gain(finding, report) == '1.67× slower (1.25 to 2.00), tested'
+    assert gain({'test': None, 'at_most': 2.0}, report) == 'at most 2.00× faster without it'
+    assert gain({'test': None, 'at_most': 1.0}, report) == 'costs hardly any time here'
 
 
 def test_each_finding_leads_to_a_page_of_the_book():

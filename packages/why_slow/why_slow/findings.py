@@ -84,6 +84,7 @@ class Finding:
     evidence: str
     line: str | None
     at_most: float
+    test: str | None = None  # the what-if that took it away
     page: str = ''
 
     def __post_init__(self) -> None:
@@ -176,6 +177,7 @@ def loader(e: Evidence) -> Finding | None:
         f'{ms(waited)} of {ms(e.mean)} of a step, {percent(share)}, pass in the loader{how}{where}.',
         looks.named(inner or line),
         at_most,
+        'replay-batch' if replayed is not None else None,
     )
 
 
@@ -326,6 +328,7 @@ def anomaly(e: Evidence) -> Finding | None:
         ),
         _line_of(e, 'anomaly'),
         _bound(e, 'anomaly-off', e.part('forward') + e.part('backward') + e.part('rest')),
+        'anomaly-off' if e.tested('anomaly-off') else None,
     )
 
 
@@ -340,6 +343,7 @@ def profiler(e: Evidence) -> Finding | None:
         _evidence_of_test(e, 'profiler-off', f'{what} records in every step.'),
         _line_of(e, 'profile'),
         _bound(e, 'profiler-off', 0.9 * e.step),
+        'profiler-off' if e.tested('profiler-off') else None,
     )
 
 
@@ -354,6 +358,7 @@ def deterministic(e: Evidence) -> Finding | None:
         ),
         _line_of(e, 'deterministic'),
         _bound(e, 'deterministic-off', e.part('forward') + e.part('backward')),
+        'deterministic-off' if e.tested('deterministic-off') else None,
     )
 
 
@@ -409,14 +414,13 @@ def float64(e: Evidence) -> Finding | None:
 
 def threads(e: Evidence) -> Finding | None:
     own, cores = e.session.settings.get('threads', 1), e.session.cores
-    tests = [r for r in e.results.values() if r.id.startswith('threads-') and r.verdict == 'faster']
-    best = max(tests, key=lambda r: r.ratio, default=None)
+    tests = [r for r in e.results.values() if r.id.startswith('threads-')]
+    faster = [r for r in tests if r.verdict == 'faster']
+    best = max(faster, key=lambda r: r.ratio, default=None)
     if own <= cores and (best is None or best.low < 1.3):
         return None
-    if own > cores and best is None and any(r.id.startswith('threads-') for r in e.results.values()):
-        at_most = 1.0
-    else:
-        at_most = best.ratio if best else without(e.step, 0.5 * e.step)
+    tried = best or max(tests, key=lambda r: r.ratio, default=None)
+    at_most = max(1.0, tried.ratio) if tried else without(e.step, 0.5 * e.step)
     test = (
         f' With {best.title.split()[0]} a step takes {ms(best.after)} instead of {ms(best.before)}.'
         if best
@@ -429,6 +433,7 @@ def threads(e: Evidence) -> Finding | None:
         f'core{"s are" if cores != 1 else " is"} free.{test}',
         _line_of(e, 'set_num_threads') or _line_of(e, 'NUM_THREADS'),
         at_most,
+        tried.id if tried else None,
     )
 
 
@@ -604,7 +609,8 @@ def optimizer_loop(e: Evidence) -> Finding | None:
         'The optimizer updates the parameters one by one',
         f'{ms(optimizer)} of {ms(e.step)}, {percent(optimizer / e.step)}, pass in the optimizer.{test}',
         _line_of(e, 'optim.'),
-        without(e.step, optimizer),
+        best.ratio if gains else without(e.step, optimizer),
+        best.id if best else None,
     )
 
 
@@ -817,23 +823,53 @@ def straggler(e: Evidence) -> Finding | None:
     ranks = e.session.ranks
     if len(ranks) < 2:
         return None
-    own = [sum(r.get(part, 0.0) for part in ('loader', 'forward', 'rest')) for r in ranks]
+    by_hand = any(r.get('collectives', 0.0) > SHARE * e.mean for r in ranks)
+    parts = ('loader', 'forward', 'rest')  # the others are waited for in the backward pass
+    if by_hand:
+        parts += ('backward', 'optimizer')
+    own = [sum(r.get(part, 0.0) for part in parts) for r in ranks]
     slowest = max(range(len(own)), key=own.__getitem__)
     gap = own[slowest] - statistics.median(own[:slowest] + own[slowest + 1 :])
     if gap < SHARE * e.mean:
         return None
+    where = 'Outside of the collectives' if by_hand else 'Before its backward pass'
     return Finding(
         'straggler',
         f'The ranks wait for rank {slowest}',
-        f'Before its backward pass rank {slowest} works {ms(own[slowest])} in each step, the others '
-        f'{ms(own[slowest] - gap)}.',
+        f'{where} rank {slowest} works {ms(own[slowest])} in each step, the others {ms(own[slowest] - gap)}.',
         None,
         without(e.mean, gap),
     )
 
 
+def all_reduce(e: Evidence) -> Finding | None:
+    """What the ranks' gradients take on their way: DDP's by a test without, the script's own calls by
+    their time.
+
+    A rank that waits for another one waits in the collective too. So the least of the ranks counts.
+    """
+    ranks = e.session.ranks
+    if len(ranks) < 2:
+        return None
+    title = 'The ranks wait for the all-reduce of their gradients'
+    tested = e.tested('no-all-reduce')
+    if tested is not None and tested.verdict == 'faster':
+        megabytes = e.session.memory.get('gradients', 0.0) / 1e6
+        said = (
+            f'A step with {megabytes:,.1f} MB of gradients takes {ms(tested.before)}, and {ms(tested.after)} '
+            'if their all-reduce is left out on all ranks.'
+        )
+        return Finding('all-reduce', title, said, None, tested.ratio, tested.id)
+    own = min(r.get('collectives', 0.0) for r in ranks)
+    if own < SHARE * e.mean:
+        return None
+    said = f'{percent(own / e.mean)} of a step passes in collectives that the script calls itself.'
+    return Finding('all-reduce', title, said, None, without(e.mean, own))
+
+
 ALL = (
     straggler,
+    all_reduce,
     anomaly,
     profiler,
     deterministic,

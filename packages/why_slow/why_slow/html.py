@@ -5,7 +5,7 @@ import html
 from typing import Any
 
 from tested_results.numbers import seconds as written
-from why_slow.report import bound, facts, note_lines, said
+from why_slow.report import facts, gain, note_lines, said
 
 COLORS = {
     'loader': '--c1',
@@ -16,18 +16,19 @@ COLORS = {
     'evaluation': '--c6',
     'checkpoint': '--c7',
     'start of an epoch': '--c8',
+    'collectives': '--c9',
 }
 STYLE = '''
 :root { color-scheme: light dark; --ground: #fff; --ink: #1c1e21; --soft: #5b6168; --line: #d8dce0;
   --card: #f6f7f8;
   --good: #1a7f4b; --bad: #b3372b;
   --c1: #b35c00; --c2: #1f6fb2; --c3: #2f9e8f; --c4: #7a52b3; --c5: #8b9299; --c6: #5a9e2f;
-  --c7: #b3372b; --c8: #8a6d3b; }
+  --c7: #b3372b; --c8: #8a6d3b; --c9: #b03a78; }
 @media (prefers-color-scheme: dark) { :root { --ground: #15181b; --ink: #e7eaed; --soft: #a2a9b0;
   --line: #353b41;
   --card: #1e2226; --good: #57c98c; --bad: #f08a7c;
   --c1: #f0a050; --c2: #63aef0; --c3: #5fd0c0; --c4: #b796ec; --c5: #868e96; --c6: #97d66a;
-  --c7: #f08a7c; --c8: #c9a76a; } }
+  --c7: #f08a7c; --c8: #c9a76a; --c9: #f08fc0; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.2rem; max-width: 60rem; font: 16px/1.5 system-ui, sans-serif;
   background: var(--ground);
@@ -61,7 +62,7 @@ def page(report: dict[str, Any]) -> str:
     ]
     if step['steps']:
         parts += _step(step, report)
-        parts += ['<h2>What it waits for</h2>', _findings(report['findings'])]
+        parts += ['<h2>What it waits for</h2>', _findings(report)]
         parts += ['<h2>What if, tested on this script</h2>', _what_ifs(report['what_ifs'])]
     parts += [f'<p class="soft">{_text(note)}</p>' for note in note_lines(report)]
     return (
@@ -116,18 +117,19 @@ def _bar(parts: dict[str, float]) -> str:
     )
 
 
-def _findings(findings: list[dict]) -> str:
+def _findings(report: dict) -> str:
+    findings = report['findings']
     if not findings:
         return '<p>Nothing stands out.</p>'
     items = []
     for finding in findings:
         where = f' <code>{_text(finding["line"])}</code>' if finding['line'] else ''
-        gain = f'{bound(finding["at_most"]).capitalize()}.'
+        words = f'{gain(finding, report).capitalize()}.'
         if finding['page']:
-            gain += f' The book explains it: {finding["page"]}'
+            words += f' The book explains it: {finding["page"]}'
         items.append(
             f'<li><h3>{_text(finding["title"])}{where}</h3><p>{_text(finding["evidence"])}</p>'
-            f'<p class="soft">{_text(gain)}</p></li>'
+            f'<p class="soft">{_text(words)}</p></li>'
         )
     return f'<ol>{"".join(items)}</ol>'
 

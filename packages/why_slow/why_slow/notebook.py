@@ -1,7 +1,6 @@
 """``%%why_slow`` above a cell that trains, or ``%why_slow train()`` before a call."""
 
 import argparse
-import shlex
 from typing import Any
 
 
@@ -14,7 +13,11 @@ def magic(shell: Any, line: str, cell: str | None) -> None:
     """Run the cell, or the rest of the line, under watch, and print the report."""
     from why_slow.command import Run
 
-    seconds, what_ifs, statement = _options(line)
+    try:
+        seconds, what_ifs, statement = _options(line)
+    except ValueError as error:
+        print(error)
+        return
     code = cell if cell is not None else statement
     if not code.strip():
         print('%why_slow needs a statement, and %%why_slow a cell below it.')
@@ -35,7 +38,11 @@ def magic(shell: Any, line: str, cell: str | None) -> None:
 
 
 def _options(line: str) -> tuple[float, bool, str]:
-    """``--seconds`` and ``--no-what-ifs`` at the beginning of the line, and what follows."""
+    """``--seconds`` and ``--no-what-ifs`` at the beginning of the line, and what follows.
+
+    Raises:
+        ValueError: for another option, or seconds that are none.
+    """
     seconds, what_ifs = 60.0, True
     words = line.strip()
     while words.startswith('--'):
@@ -44,7 +51,17 @@ def _options(line: str) -> tuple[float, bool, str]:
             what_ifs, words = False, rest.strip()
         elif word == '--seconds':
             number, _, rest = rest.strip().partition(' ')
-            seconds, words = float(shlex.split(number)[0]), rest.strip()
+            seconds, words = _seconds(number), rest.strip()
         else:
-            raise ValueError(f'%why_slow knows --seconds and --no-what-ifs, not {word}')
+            raise ValueError(f'%why_slow knows --seconds and --no-what-ifs, not {word}.')
     return seconds, what_ifs, words
+
+
+def _seconds(number: str) -> float:
+    try:
+        seconds = float(number)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise ValueError(f'%why_slow --seconds needs a number above 0 after it, not {number!r}.')
+    return seconds

@@ -4,6 +4,7 @@
 script goes on between two yields only; when the generator returns, the script is ended.
 """
 
+import contextlib
 import os
 import resource
 import statistics
@@ -181,12 +182,39 @@ def _on_ranks(session: Session) -> Generator[None, Step, None]:
     steps = session.ordinary()
     own = {
         part: statistics.fmean(step.parts.get(part, 0.0) for step in steps)
-        for part in ('loader', 'forward', 'backward', 'optimizer', 'rest')
+        for part in ('loader', 'forward', 'backward', 'optimizer', 'collectives', 'rest')
     }
     ranks: list[Any] = [None] * distributed.get_world_size()
     distributed.all_gather_object(ranks, own)
     session.ranks = ranks
     _sizes(session)
+    if session.what_ifs:
+        yield from _without_all_reduce(session)
+
+
+def _without_all_reduce(session: Session) -> Generator[None, Step, None]:
+    """DDP's all-reduce left out, on all ranks in the same steps. The ranks drift apart in these steps, so
+    each begins afterwards where it was before."""
+    distributed = session.torch.distributed
+    remedy = whatifs.NoAllReduce(session)
+    step = statistics.median(step.seconds for step in session.ordinary())
+    chosen = [whatifs.by_number(step, 0.4 * session.seconds)]
+    distributed.broadcast_object_list(chosen, src=0)
+    quartets, steps = chosen[0]
+    state = None
+    if quartets and remedy.applies() and whatifs.State.small(session):
+        with contextlib.suppress(Exception):  # what cannot be copied is not switched
+            state = whatifs.State(session)
+    ready: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(ready, state is not None)
+    if not all(ready):
+        return
+    session.say(f'what if: {remedy.title}')
+    pairs = yield from whatifs.paired_by_number(session, remedy, quartets, steps)
+    state.restore()
+    of_ranks: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(of_ranks, pairs)
+    session.results.append(whatifs.slowest_rank(remedy, of_ranks))
 
 
 # Before the timed steps --------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def _step(session: Session) -> dict[str, Any]:
     times = [step.seconds for step in steps]
     low, high = spread(times)
     parts = {name: statistics.fmean(step.parts.get(name, 0.0) for step in steps) for name in PARTS}
-    for extra in ('evaluation', 'checkpoint', 'start of an epoch'):
+    for extra in ('collectives', 'evaluation', 'checkpoint', 'start of an epoch'):
         seconds = statistics.fmean(step.parts.get(extra, 0.0) for step in steps)
         if seconds > 0:
             parts[extra] = seconds
@@ -311,18 +311,21 @@ def size(number: float) -> str:
     return show(number / divisor, unit)
 
 
-def bound(at_most: float) -> str:
-    """What a finding can gain, in words."""
-    if at_most < 1.005:
+def gain(finding: dict, report: dict) -> str:
+    """What removing a finding's cause gains, in words: by its test, or else by Amdahl's bound."""
+    test = next((r for r in report['what_ifs'] if r['id'] == finding['test']), None)
+    if test is not None:
+        return f'{said(test)}, tested'
+    if finding['at_most'] < 1.005:
         return 'costs hardly any time here'
-    return f'at most {factor(at_most)} faster without it'
+    return f'at most {factor(finding["at_most"])} faster without it'
 
 
 def _findings(report: dict) -> list[str]:
     lines = []
     for number, finding in enumerate(report['findings'], 1):
         where = f' [{finding["line"]}]' if finding['line'] else ''
-        lines.append(f'{number:3d}. {finding["title"]}{where}: {bound(finding["at_most"])}')
+        lines.append(f'{number:3d}. {finding["title"]}{where}: {gain(finding, report)}')
         lines += textwrap.wrap(finding['evidence'], WIDTH, initial_indent='     ', subsequent_indent='     ')
         if finding['page']:
             lines.append(f'     The book explains it: {finding["page"]}')

@@ -12,6 +12,18 @@ from typing import Any
 from why_slow.watch import Watch
 
 MISSING = object()
+COLLECTIVES = (
+    'all_gather',
+    'all_gather_into_tensor',
+    'all_reduce',
+    'all_to_all',
+    'all_to_all_single',
+    'barrier',
+    'broadcast',
+    'reduce',
+    'reduce_scatter',
+    'reduce_scatter_tensor',
+)
 
 
 class Patches:
@@ -47,6 +59,7 @@ def attach(torch: Any, watch: Watch) -> Patches:
     _backward(torch, watch, patches)
     _save(torch, watch, patches)
     _profiles(torch, watch, patches)
+    _collectives(torch, watch, patches)
     return patches
 
 
@@ -163,6 +176,29 @@ def _profiles(torch: Any, watch: Watch, patches: Patches) -> None:
         return starting(self, *args, **kwargs)
 
     patches.put(profile, '_start_trace', _start_trace)
+
+
+def _collectives(torch: Any, watch: Watch, patches: Patches) -> None:
+    """The collectives that the script calls itself; DistributedDataParallel calls its own in C++."""
+    if not torch.distributed.is_available():
+        return
+    compiling = torch.compiler.is_compiling
+
+    def marked(original):
+        @functools.wraps(original)
+        def collective(*args, **kwargs):
+            if compiling() or not watch.active or not watch.mine() or watch.part == 'collectives':
+                return original(*args, **kwargs)
+            watch.enter('collectives')
+            try:
+                return original(*args, **kwargs)
+            finally:
+                watch.leave()
+
+        return collective
+
+    for name in COLLECTIVES:
+        patches.put(torch.distributed, name, marked(getattr(torch.distributed, name)))
 
 
 # The root modules --------------------------------------------------------------------------------

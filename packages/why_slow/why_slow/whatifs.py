@@ -390,6 +390,27 @@ class Compiled(Forward):
         return self.compiled(*args, **kwargs)
 
 
+class NoAllReduce(Remedy):
+    """DistributedDataParallel without its all-reduce. It is no remedy, for the ranks drift apart: it shows
+    what a faster all-reduce could gain at most."""
+
+    id, title, finding = 'no-all-reduce', 'no all-reduce of the gradients', 'all-reduce'
+
+    def applies(self):
+        parallel = self.torch.nn.parallel.DistributedDataParallel
+        modules = [m for root in self.session.roots for m in root.modules()]
+        self.modules = [m for m in modules if isinstance(m, parallel)]
+        return bool(self.modules) and not any(m.static_graph for m in self.modules)
+
+    def apply(self):
+        for module in self.modules:
+            module.require_backward_grad_sync = False
+
+    def restore(self):
+        for module in self.modules:
+            module.require_backward_grad_sync = True
+
+
 @contextlib.contextmanager
 def _alarm(seconds: float):
     """An exception after so many seconds, in the main thread."""
@@ -478,6 +499,63 @@ def paired(session: Any, remedy: Remedy, until: float) -> Generator[None, Step, 
     )
 
 
+def by_number(step: float, seconds: float) -> tuple[int, int]:
+    """How many quartets of how many steps a block fit into ``seconds``; no quartets if there are too few."""
+    steps = max(1, round(BLOCK / step))
+    quartets = int(seconds / ((4 * steps + 3) * step))
+    return (min(ENOUGH, quartets) if quartets >= FEWEST else 0), steps
+
+
+def paired_by_number(
+    session: Any, remedy: Remedy, quartets: int, steps: int
+) -> Generator[None, Step, list[tuple[float, float]]]:
+    """Quartets A B B A in which each rank switches in the same step: the times of each, as it is and
+    changed."""
+
+    def block(length: int) -> Generator[None, Step, list[float]]:
+        yield  # the first step after a switch does not count
+        times = []
+        for _ in range(length):
+            times.append((yield).seconds)
+        return times
+
+    pairs = []
+    session.switched = remedy
+    for _ in range(quartets):
+        before = yield from block(steps)
+        remedy.apply()
+        session.changed = True
+        changed = yield from block(2 * steps)
+        remedy.restore()
+        session.changed = False
+        after = yield from block(steps)
+        as_it_is = (statistics.median(before) + statistics.median(after)) / 2
+        pairs.append((as_it_is, statistics.median(changed)))
+    session.switched = None
+    return pairs
+
+
+def slowest_rank(remedy: Remedy, of_ranks: list[list[tuple[float, float]]]) -> Result:
+    """What a remedy did to the job, whose step is over when the slowest rank's is."""
+    before, after = [], []
+    for quartet in zip(*of_ranks, strict=True):
+        before.append(max(as_it_is for as_it_is, _ in quartet))
+        after.append(max(changed for _, changed in quartet))
+    ratio, low, high = interval([b / a for b, a in zip(before, after, strict=True)])
+    return Result(
+        remedy.id,
+        remedy.title,
+        statistics.median(before),
+        statistics.median(after),
+        ratio,
+        low,
+        high,
+        verdict(low, high),
+        finding=remedy.finding,
+        note='the ranks would drift apart',
+    )
+
+
 def interval(ratios: list[float]) -> tuple[float, float, float]:
     """The median of the quartets' ratios and an interval of 95% around it, by Student's t of their
     logarithms.
@@ -524,19 +602,27 @@ class State:
         self.torchs = torch.get_rng_state()
 
     @staticmethod
-    def cheap(session: Any) -> bool:
+    def small(session: Any) -> bool:
         """Whether the copies are small enough."""
         optimizers = session.watch.optimizers.values()
         size = sum(
             p.numel() * p.element_size() for o in optimizers for g in o.param_groups for p in g['params']
         )
-        return size * 4 < SNAPSHOT and os.environ.get('WORLD_SIZE', '1') == '1'
+        return size * 4 < SNAPSHOT
+
+    @staticmethod
+    def cheap(session: Any) -> bool:
+        """Whether the copies are small enough, and no other rank waits meanwhile."""
+        return State.small(session) and os.environ.get('WORLD_SIZE', '1') == '1'
 
     def restore(self) -> None:
         with self.torch.no_grad():
             for tensor, value, gradient in zip(self.tensors, self.values, self.gradients, strict=True):
                 tensor.copy_(value)
-                tensor.grad = None if gradient is None else gradient.clone()
+                if gradient is None or tensor.grad is None:
+                    tensor.grad = None if gradient is None else gradient.clone()
+                else:  # in place, for it may be a piece of a bucket of gradients
+                    tensor.grad.copy_(gradient)
         for optimizer, state in zip(self.optimizers, self.states, strict=True):
             optimizer.load_state_dict(copy.deepcopy(state))
         random.setstate(self.random)

@@ -1,0 +1,98 @@
+"""Two ranks under torchrun: what each waits for, and that all switch in the same steps."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip('torch')
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not torch.distributed.is_available(), reason='PyTorch without torch.distributed'),
+]
+
+SCRIPT = """
+import time
+import torch
+import torch.distributed as dist
+from torch import nn
+
+dist.init_process_group('gloo')
+rank = dist.get_rank()
+torch.set_num_threads(1)
+torch.manual_seed(0)
+{model}
+optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+torch.manual_seed(rank)
+try:
+    while True:
+        x, y = torch.randn(8, 64), torch.randn(8, 10)
+        {before}
+        optimizer.zero_grad()
+        nn.functional.mse_loss(net(x), y).backward()
+        {after}
+        optimizer.step()
+finally:
+    {end}
+"""
+SMALL = 'nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))'
+LARGE = 'nn.Sequential(nn.Linear(64, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 10))'
+AGREE = """weights = torch.cat([p.detach().flatten() for p in net.parameters()])
+    both = [torch.empty_like(weights) for _ in range(2)]
+    dist.all_gather(both, weights)
+    print('equal', torch.equal(*both), flush=True)"""
+DDP = 'nn.parallel.DistributedDataParallel({})'
+
+
+def watched(tmp_path, net, before='pass', after='pass', end='pass', seconds=12, options=()):
+    """The report of rank 0, and what was printed."""
+    script, report = tmp_path / 'train.py', tmp_path / 'report.json'
+    script.write_text(SCRIPT.format(model=f'net = {net}', before=before, after=after, end=end))
+    done = subprocess.run(
+        [sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2',
+         '-m', 'why_slow', '--seconds', str(seconds), '--json', str(report), *options, str(script)],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(report.read_text()), done.stdout
+
+
+def by_id(results):
+    return {result['id']: result for result in results}
+
+
+def test_the_all_reduce_of_large_gradients(tmp_path):
+    report, printed = watched(tmp_path, DDP.format(LARGE))
+    assert report['findings'][0]['id'] == 'all-reduce'
+    tested = by_id(report['what_ifs'])['no-all-reduce']
+    assert tested['verdict'] == 'faster' and tested['finding'] == 'all-reduce'
+    assert report['findings'][0]['at_most'] == tested['ratio'] > 1.2
+    assert printed.count('A step takes') == 1
+
+
+def test_a_straggler_is_no_all_reduce(tmp_path):
+    """Rank 1 works for longer; without the all-reduce the job is as slow as rank 1."""
+    report, _ = watched(tmp_path, DDP.format(SMALL), before='time.sleep(0.02 * rank)')
+    assert report['findings'][0]['id'] == 'straggler'
+    assert 'rank 1' in report['findings'][0]['title']
+    assert by_id(report['what_ifs'])['no-all-reduce']['ratio'] < 1.2
+
+
+def test_collectives_that_the_script_calls_itself(tmp_path):
+    report, _ = watched(tmp_path, LARGE, after='[dist.all_reduce(p.grad) for p in net.parameters()]')
+    assert report['findings'][0]['id'] == 'all-reduce'
+    assert report['step']['parts']['collectives'] > 0.2 * report['step']['seconds']
+    assert 'no-all-reduce' not in by_id(report['what_ifs'])
+
+
+def test_the_ranks_hold_the_same_numbers_afterwards(tmp_path):
+    """What-ifs let the ranks drift apart, and bring them back."""
+    report, printed = watched(tmp_path, DDP.format(SMALL), end=AGREE)
+    assert by_id(report['what_ifs'])['no-all-reduce']
+    assert printed.count('equal True') == 2
+
+
+def test_nothing_is_switched_without_what_ifs(tmp_path):
+    report, _ = watched(tmp_path, DDP.format(LARGE), seconds=4, options=['--no-what-ifs'])
+    assert report['what_ifs'] == []
