@@ -54,5 +54,5 @@ LIVE = {
          Output('graph', 'in a graph', 's')),
         ('Plain, a layer takes {plain}, and in a graph {graph}: the graph divides the time by {ratio}.',),
         over='units', rows=(8, 16, 64, 128, 256, 512, 1024, 4096), drawn=('ratio',),
-        points=tuple(Point(str(w), w, Printed(MX, rf'\n +{w} +1 +≈.*?s +≈.*?s +≈.*?s +'))
+        points=tuple(Point(str(w), w, Printed(MX, rf'\b{w} units, batch 1 +measured: (?:[^·\n]*· ){{3}}'))
                      for w in (16, 128, 512)))}
