@@ -30,6 +30,7 @@ from tested_results.quoting import rendered
 from tools import (
     bibliography,
     cards,
+    entries,
     exercises,
     ledger,
     ledger_page,
@@ -707,7 +708,8 @@ def jupyter_book(sphinx_source: Path, *args: str) -> None:
 
 
 def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> None:
-    """What Sphinx leaves to do in its pages: the ledger, old addresses, the search, reading orders, repairs.
+    """What Sphinx leaves to do in its pages: the ledger, old addresses, the search, reading orders, repairs,
+    cards of terms and sources.
 
     Args:
         html: the pages as Sphinx wrote them; they are changed in place.
@@ -730,8 +732,9 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
     whole = [path for path in html.rglob('*.html') if path != html / 'index.html']
     repair(whole)
     orders.put(html, there)
+    known = entries.entries(articles)
     for path in whole:
-        page = path.read_text()
+        page = entries.with_cards(path.read_text(), path.relative_to(html).as_posix(), known)
         if about.get(path):
             page = described(page, about[path])
         if address:

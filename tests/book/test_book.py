@@ -65,6 +65,27 @@ def test_the_text_and_the_results_are_linked_both_ways(html):
             assert a['href'].endswith(f'#{a["data-id"]}')
 
 
+def test_links_to_terms_and_sources_have_cards(html, pages):
+    """The first of a page to each has the text; the links of the cards lead somewhere."""
+    kinds = set()
+    for name in pages:
+        article = bs4.BeautifulSoup((html / name).read_text(), 'html.parser').article
+        shown = {}
+        for a in article.select('a[href*="glossary.html#term-"], .bibtex-citation a') if article else ():
+            kinds.add(a['href'].partition('#')[2][:4])
+            if a['href'] in shown:
+                assert a['data-card'] == '', (name, a)
+                continue
+            shown[a['href']] = bs4.BeautifulSoup(a['data-card'], 'html.parser')
+        for href, card in shown.items():
+            *others, last = [a['href'] for a in card('a')]
+            assert last == href and len(card.text) > 40, (name, href)
+            for other in others:
+                target = (html / name).parent / other.partition('#')[0]
+                assert '://' in other or target.exists(), (name, href, other)
+    assert kinds == {'term', 'cite'}
+
+
 def test_questions_stand_before_the_results_that_answer_them(html, pages):
     """In the page's source, with the figure; and each has its row on the page of guesses."""
     asked, claims = 0, json.loads((html / 'ledger.json').read_text())['claims']

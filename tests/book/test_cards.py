@@ -7,7 +7,7 @@ import axe_core_python
 import pytest
 
 from tested_results.claims import Claim
-from tools import cards
+from tools import cards, entries
 from tools.source import ROOT
 
 THEME = ROOT / 'tools' / 'theme'
@@ -15,6 +15,10 @@ SCRIPT = THEME / 'card.js'
 AXE = (Path(axe_core_python.__file__).parent / 'axe.min.js').read_text()
 SEEN = 'document.querySelector(".d2l-card")?.innerText ?? null'
 LINK, OTHER = 'document.querySelector("#said-a-new")', 'document.querySelector("#said-a-old")'
+TERM, SOURCE, AGAIN = (f'document.querySelector("#{id} a")' for id in ('term', 'source', 'again'))
+ENTRIES = {'list.html#term-rank': '<b>rank</b><span>A <code><span>process</span></code> and its number '
+                                  '(<a href="more.html">ranks</a>).</span>',
+           'list.html#cite-1-amd': '<span>Gene M. Amdahl. <em>Validity</em>. 1967.</span>'}
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +35,11 @@ def page(tmp_path_factory):
              for words, c in (('2.5× <em>faster</em>', new), ('it is so', old))]
     filler = '<p>text</p>' * 40
     boxes = ''.join(cards.box(c, False, [], f'#said-{c.id}') for c in (new, old))
+    to_term = '<a class="reference internal" href="list.html#term-rank">ranks</a>'
+    to_source = '<a class="reference internal" href="list.html#cite-1-amd" title="Amdahl">Amd67</a>'
+    linked = entries.with_cards(f'<p id="term">Some {to_term}.</p><p id="source">By {to_source}.</p>'
+                                f'<p id="again">By {to_source} too.</p>', 'page.html', ENTRIES)
+    (folder / 'list.html').write_text('<title>list</title><p id="term-rank">rank</p>')
     path = folder / 'page.html'
     path.write_text(
         '<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>Page</title>'
@@ -42,7 +51,7 @@ def page(tmp_path_factory):
         '<body><main><article class="bd-article"><h1 id="top">Top</h1>'
         f'<p>Compiled, {texts[0]}.</p>{filler}'
         f'<p style="text-align: right">And {texts[1]}.</p>{filler}'
-        f'{boxes}{filler}</article></main>')
+        f'{boxes}{filler}{linked}{filler}</article></main>')
     return path
 
 
@@ -163,6 +172,33 @@ def test_by_keyboard(browser):
     closed(browser)
 
 
+@pytest.mark.parametrize(('element', 'name', 'said', 'last'), [
+    (TERM, 'About ranks', 'rank\nA process and its number (ranks).', 'To the glossary'),
+    (SOURCE, 'About Amd67', 'Gene M. Amdahl. Validity. 1967.', 'To the bibliography'),
+    (AGAIN, 'About Amd67', 'Gene M. Amdahl. Validity. 1967.', 'To the bibliography')])
+def test_a_term_and_a_source_by_keyboard(browser, element, name, said, last):
+    browser.press('Tab')                        # then a focus is one of the keyboard
+    browser.run(f'{element}.focus()')
+    assert browser._wait(lambda: browser.run(SEEN) == f'{said}\n{last}' or None, 5)
+    assert browser.run('document.querySelector(".d2l-card").getAttribute("aria-label")') == name
+    described = browser.run(f'document.getElementById({element}.getAttribute("aria-describedby")).innerText')
+    assert described == said
+    browser.press('Escape')
+    closed(browser)
+    assert browser.run(f'document.activeElement === {element}')
+
+
+def test_a_term_by_mouse_and_by_tap(browser, tap):
+    browser.run(f'{TERM}.scrollIntoView()')
+    assert hover(browser, TERM).startswith('rank')
+    mouse(browser, 380, 790)
+    closed(browser)
+    tap(TERM)
+    assert browser.run(SEEN).startswith('rank')
+    tap(TERM)
+    assert browser._wait(lambda: browser.run('location.hash') or None) == '#term-rank'
+
+
 def test_by_keyboard_while_the_page_still_scrolls(browser):
     """Tab reaches a number before it is in the window; its card waits until it is there."""
     browser.run('document.documentElement.style.scrollBehavior = "smooth"')
@@ -246,11 +282,13 @@ def test_it_stays_inside_the_window(browser, width, element, block):
     assert browser.run('document.documentElement.scrollWidth') <= full
 
 
+@pytest.mark.parametrize('element', [LINK, TERM])
 @pytest.mark.parametrize('theme', ['light', 'dark'])
-def test_an_open_card_has_no_barriers(browser, theme):
+def test_an_open_card_has_no_barriers(browser, theme, element):
     browser.run(f'document.documentElement.dataset.theme = "{theme}"; {AXE}; 0')
     browser.run('document.querySelectorAll("details").forEach((d) => { d.open = true; })')
-    hover(browser)
+    browser.run(f'{element}.scrollIntoView()')
+    hover(browser, element)
     found = browser.run("""axe.run(document, {preload: false, resultTypes: ['violations'],
         runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})
         .then((r) => r.violations.map((v) => [v.id, v.nodes.map((n) => n.html)]))""")

@@ -106,6 +106,25 @@ def test_every_page_is_light_fits_a_phone_and_has_no_barriers(html, pages, serve
     assert not {name: found for name, found in faults.items() if found}
 
 
+@pytest.mark.parametrize('theme', ['light', 'dark'])
+def test_the_cards_of_a_term_and_a_source_open_by_keyboard_and_have_no_barriers(html, browser, theme):
+    browser.resize(1280)
+    browser.open(html / 'chapters/automatic_parallelism/index.html')
+    browser.run(f"Object.assign(document.documentElement.dataset, {{theme: '{theme}', mode: '{theme}'}})")
+    browser.run(f'{AXE}; 0')
+    browser.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    browser.press('Tab')                        # then a focus is one of the keyboard
+    card = 'document.querySelector(".d2l-card")'
+    for link, said in (('a[href$="#term-bandwidth"]', 'Bytes that a memory or a link moves in a second'),
+                       ('a[href$="#cite-1-hadjis2016omnivore"]', 'Stefan Hadjis, Ce Zhang, Ioannis')):
+        browser.run(f"document.querySelector('article {link}').focus()")
+        shown = browser._wait(lambda: browser.run(f'{card}?.innerText') or None)
+        assert said in shown
+        assert not browser.run(BARRIERS % "'.d2l-card'")
+        browser.press('Escape')
+        assert browser.run(card) is None
+
+
 FORMULAS = ('chapters/splitting/index.html', 'chapters/transformer/index.html',
             'chapters/asynchrony/asynchrony_mxnet.html', 'chapters/transformer/serving_pytorch.html',
             'chapters/automatic_parallelism/automatic_parallelism_solutions_pytorch.html')

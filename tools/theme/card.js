@@ -1,6 +1,6 @@
-// The card of a quoted result: how it was measured, beside its number. Plain script, no library; works from
-// file://. Hover, focus and tap open it; it closes on leaving, on Escape and on a tap elsewhere. Without it
-// titles say the same.
+// The card of a link: how a quoted result was measured, what a term means, what a source is. Plain script, no
+// library; works from file://. Hover, focus and tap open it; it closes on leaving, on Escape and on a tap
+// elsewhere. Without it the titles of results and sources say the same.
 (() => {
   const GAP = 6;
   const MARGIN = 8;
@@ -15,7 +15,7 @@
   let dismissed = null; // the link that Escape closed while the mouse was on it
 
   const has = (e) => e instanceof Node && (link.contains(e) || card.contains(e));
-  const said = (e) => (e instanceof Element ? e.closest('a.d2l-said[data-card]') : null);
+  const said = (e) => (e instanceof Element ? e.closest('a[data-card]') : null);
 
   function close() {
     clearTimeout(timer);
@@ -24,6 +24,13 @@
     link.removeAttribute('aria-describedby');
     link = card = null; // first, for a focus in the card leaves it now
     gone.remove();
+  }
+
+  // A page has the text of a term or a source once, at the first link to it.
+  function content(a) {
+    const first = [...document.querySelectorAll('a[data-card]')].find((e) => e.href === a.href);
+    const html = a.dataset.card || first.dataset.card;
+    return [...new DOMParser().parseFromString(html, 'text/html').body.childNodes];
   }
 
   // Below the number if there is room, else where there is more; never outside the window.
@@ -63,18 +70,18 @@
     close();
     link = a;
     // A part of the page with a name, right behind the link: Tab moves into it. What it says describes the
-    // link.
+    // link; its last line leads to where that is said.
     card = document.createElement('span');
     card.className = 'd2l-card';
     card.tabIndex = -1; // a press on it does not take the focus away
     card.setAttribute('role', 'group');
-    card.setAttribute('aria-label', 'About this result');
+    card.setAttribute('aria-label', a.matches('.d2l-said') ? 'About this result' : `About ${a.textContent}`);
     const text = document.createElement('span');
-    const parts = [...new DOMParser().parseFromString(a.dataset.card, 'text/html').body.childNodes];
-    const links = parts.filter((e) => e instanceof Element && e.querySelector('a'));
+    const parts = content(a);
+    const links = parts.pop();
     text.id = 'd2l-card-text';
-    text.append(...parts.filter((e) => !links.includes(e)));
-    card.append(text, ...links);
+    text.append(...parts);
+    card.append(text, links);
     a.after(card);
     a.setAttribute('aria-describedby', text.id);
     place();
@@ -88,7 +95,7 @@
   function listen() {
     const on = (name, f, options) => document.addEventListener(name, f, options);
     // Else there are two.
-    document.querySelectorAll('a.d2l-said[data-card]').forEach((a) => a.removeAttribute('title'));
+    document.querySelectorAll('a[data-card]').forEach((a) => a.removeAttribute('title'));
     on('pointerover', (event) => {
       if (event.pointerType === 'touch') return;
       const a = said(event.target);
