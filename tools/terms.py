@@ -21,10 +21,18 @@ EVERYDAY = {'bound', 'claim', 'engine', 'graph', 'interval', 'kernel', 'ledger',
 
 @cache
 def terms() -> dict[str, re.Pattern]:
-    """The terms of the glossary, longer ones first, with what finds each, in singular and plural."""
+    """The terms of the glossary, longer ones first, with what finds each, in singular and plural.
+
+    A term with capitals after its first letter is found as it is written: zero is not ZeRO.
+    """
     found = sorted((term for term, _ in TERM.findall(GLOSSARY.read_text())), key=len, reverse=True)
-    return {t: re.compile(r'(?<![\w-])' + r'\s+'.join(map(re.escape, t.split())) + r'(?:s|es)?(?![\w-])',
-                          re.IGNORECASE) for t in found if t not in EVERYDAY}
+    patterns = {}
+    for term in found:
+        if term not in EVERYDAY:
+            words = r'\s+'.join(map(re.escape, term.split()))
+            case = re.IGNORECASE if term[1:].islower() else 0
+            patterns[term] = re.compile(rf'(?<![\w-]){words}(?:s|es)?(?![\w-])', case)
+    return patterns
 
 
 def link(text: str, seen: set[str]) -> str:

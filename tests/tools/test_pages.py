@@ -232,6 +232,7 @@ def test_the_first_use_of_a_term_leads_to_the_glossary():
         'A {term}`barrier <barrier>` here, a barrier there.')
     assert terms.link('Another barrier, and two\nvirtual devices.', seen) == (
         'Another barrier, and two\n{term}`virtual devices <virtual device>`.')
+    assert terms.link('Barriers, and ZeRO.', set()) == '{term}`Barriers <barrier>`, and {term}`ZeRO <ZeRO>`.'
     assert seen == {'barrier', 'virtual device'}
 
 
@@ -239,7 +240,8 @@ def test_the_first_use_of_a_term_leads_to_the_glossary():
     '# A barrier', '(here)=\n## A barrier', '| barrier | 1 |', '`barrier`', '[a barrier](x.md)',
     '**barrier**', '*barrier*', '$barrier$', '```{exercise} The barrier\nIs a barrier needed?\n```',
     '```python\nbarrier\n\nbarrier\n```',
-    '<a href="x">a <b>barrier</b></a>', '{ref}`barrier <x>`', 'a barrier-free way', 'an interval'])
+    '<a href="x">a <b>barrier</b></a>', '{ref}`barrier <x>`', 'a barrier-free way', 'an interval',
+    'The sum is zero.'])
 def test_what_is_no_running_text_is_left_alone(text):
     assert terms.link(text, set()) == text
 
