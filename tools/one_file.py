@@ -35,6 +35,8 @@ def place(link: str, page: str) -> str:
 def tidy(page: str, name: str, files: set[str]) -> str:
     """A page as the standard of EPUB wants it: well-formed, no script, all links inside the file.
 
+    Answers that a script folds away in a browser are folded without it.
+
     Args:
         name: of the page, from the root.
         files: the names of all files of the EPUB.
@@ -63,6 +65,9 @@ def tidy(page: str, name: str, files: set[str]) -> str:
         del tag['role']
     for tag in soup.select('span p, a p, small p, summary p'):
         tag.name = 'span'
+    for answer in soup.select('.solution.dropdown'):
+        answer.name = 'details'
+        answer.select_one('.admonition-title').name = 'summary'
     soup.head.append(soup.new_tag('style', string='pre { white-space: pre-wrap; }'))
     return str(soup)
 

@@ -7,6 +7,7 @@ import zipfile
 from html import unescape
 from xml.etree import ElementTree
 
+import bs4
 import pytest
 
 from tools import one_file, source
@@ -38,6 +39,17 @@ def test_the_epub_has_every_page_well_formed_and_linked(book):
     assert sum(len(list(page.iterfind('.//{*}math'))) for page in found.values()) > 200
 
 
+def test_answers_are_folded_without_a_script():
+    page = ('<html><head></head><body><div class="solution dropdown admonition" id="s">'
+            '<p class="admonition-title">Solution to<a href="#e"> Exercise 1</a></p><p>Secret</p></div>'
+            '<div class="solution admonition"><p class="admonition-title">Solution</p></div></body></html>')
+    made = bs4.BeautifulSoup(one_file.tidy(page, 'page.xhtml', {'page.xhtml'}), 'html.parser')
+    folded, = made('details')
+    assert folded['id'] == 's' and folded.summary.text == 'Solution to Exercise 1'
+    assert folded.find(recursive=False) is folded.summary and folded.p.text == 'Secret'
+    assert not folded.has_attr('open') and made.div['class'] == ['solution', 'admonition']
+
+
 @pytest.mark.slow
 def test_one_page_for_the_printer(book, tmp_path):
     for name, data in book.items():
@@ -50,6 +62,8 @@ def test_one_page_for_the_printer(book, tmp_path):
     assert len(contents) == len(source.toc())
     title = re.search('<title>(.*?)</title>', page)[1]
     assert contents.count(title) == 1 and '<details open' not in page
+    answers = re.findall(r'<(\w+) class="solution dropdown', page)
+    assert set(answers) == {'details'} and len(answers) > 40
     links = re.findall(r'<a [^<>]*href="#([^"]*)"', page)
     assert len(links) > 1000 and set(map(unescape, links)) <= set(map(unescape, ids))
     images = re.findall(r'<img [^<>]*src="([^"]*)"', page)
