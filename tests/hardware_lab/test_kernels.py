@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardware_lab import KIB, MIB, core, kernels, memory
+from hardware_lab import KIB, MIB, NotHere, core, kernels, memory
 from tests.hardware_lab.stairs import stairs
 
 pytestmark = pytest.mark.alone
@@ -264,6 +264,16 @@ def test_edges(figures, found):
     assert memory.edges(figures) == [(a * KIB, b * KIB) for a, b in found]
 
 
+def test_the_third_level_lies_between_two_edges():
+    shared = stairs(1, 1, 4, 4, 20, 20, 21, 60, 60)
+    assert memory.third_level(shared).value == pytest.approx(20e-9)
+    # an unsteady point is no figure of it
+    assert memory.third_level(stairs(1, 1, 4, 4, 20, 30, 20, 60, 60, wide=[5])).value == pytest.approx(20e-9)
+    for steps in ((1, 1, 4, 4, 60, 60), (1, 1, 1), ()):
+        with pytest.raises(NotHere, match='no level between the second cache and memory'):
+            memory.third_level(stairs(*steps))
+
+
 def reports(monkeypatch, folder, caches, platform='linux'):
     for i, files in enumerate(caches):
         (folder / f'index{i}').mkdir()
@@ -308,6 +318,11 @@ def test_a_staircase_climbs():
     found = memory.staircase([64 * MIB, 16 * KIB], budget=0.02)
     assert list(found) == [16 * KIB, 64 * MIB]
     assert found[64 * MIB].value > 3 * found[16 * KIB].value
+
+
+def test_streams_are_parts_of_arrays():
+    parts = memory.streams(2, MIB)
+    assert [[x.nbytes for x in part] for part in parts] == [[MIB // 2] * 3] * 2
 
 
 @pytest.mark.parametrize('threads', [1, 2])

@@ -1,6 +1,5 @@
 """Tables and pictures of what was measured. Knows no framework."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,16 +11,16 @@ from tested_results.tables import Table
 from tested_results.timing import Time, show_seconds
 
 BLUE = plotting.COLOURS[0]
-TEXTBOOK = {'L1': 1.5e-9, 'L2': 5e-9, 'L3': 16e-9, 'memory': 75e-9}
+PUBLISHED = {'L1': 1.5e-9, 'L2': 5e-9, 'L3': 16e-9, 'memory': 75e-9}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the ladder: ``textbook`` in seconds, None where the textbook has no such row, and
-    what was measured ``here``, or the reason why this machine cannot show it."""
+    """One row of the ladder: ``published`` in seconds, None where the published table has no such row,
+    and what was measured ``here``, or the reason why this machine cannot show it."""
 
     action: str
-    textbook: float | None
+    published: float | None
     here: Time | str = ''
 
     @property
@@ -31,15 +30,15 @@ class Row:
 
 
 def ladder_table(rows: Sequence[Row]) -> Table:
-    """The ladder as a table: action, textbook, measured with its range, ratio."""
+    """The ladder as a table: action, published figure, measured with its range, ratio."""
     def text(r: Row) -> tuple[str, ...]:
-        book = show_seconds(r.textbook) if r.textbook else '–'
+        published = show_seconds(r.published) if r.published else '–'
         if not r.measured:
-            return r.action, book, r.here, ''
+            return r.action, published, r.here, ''
         mark = '' if r.measured.steady else ' unsteady'
-        return r.action, book, f'{r.measured}{mark}', (
-            f'{r.measured.value / r.textbook:.2g}×' if r.textbook else '–')
-    return Table(('action', 'textbook', 'here (range)', 'ratio'), [text(r) for r in rows])
+        return r.action, published, f'{r.measured}{mark}', (
+            f'{r.measured.value / r.published:.2g}×' if r.published else '–')
+    return Table(('action', 'published', 'here (range)', 'ratio'), [text(r) for r in rows])
 
 
 def _dots(axes, x: np.ndarray, y: np.ndarray, figures: Sequence[Time]) -> None:
@@ -51,13 +50,10 @@ def _dots(axes, x: np.ndarray, y: np.ndarray, figures: Sequence[Time]) -> None:
                       markerfacecolor=face)
 
 
-def draw_ladder(rows: Sequence[Row], between: tuple[float, float] | None = None):
-    """Draw the ladder on a logarithmic scale: the textbook's marks, this machine's with their ranges.
+def draw_ladder(rows: Sequence[Row]):
+    """Draw the ladder on a logarithmic scale: the published marks, this machine's with their ranges.
 
-    An unsteady figure is drawn hollow; a row without a figure of this machine has the textbook's alone.
-
-    Args:
-        between: the times to show, in seconds, to look closer; by default every row that has a time.
+    An unsteady figure is drawn hollow; a row without a figure of this machine has the published one alone.
 
     Returns:
         The axes.
@@ -65,23 +61,22 @@ def draw_ladder(rows: Sequence[Row], between: tuple[float, float] | None = None)
     Raises:
         ValueError: no row has a time to show.
     """
-    times = {r: r.textbook or r.measured.value for r in rows if r.textbook or r.measured}
-    low, high = between or (0, math.inf)
-    shown = sorted((r for r in times if low <= times[r] <= high), key=times.get)
-    if not shown:
-        raise ValueError('no row has a time to show, of the textbook or of this machine')
+    times = {r: r.published or r.measured.value for r in rows if r.published or r.measured}
+    if not times:
+        raise ValueError('no row has a time to show, published or of this machine')
+    shown = sorted(times, key=times.get)
     plotting.use_svg_display()
     _, axes = plotting.plt.subplots(figsize=(7, 0.24 * len(shown) + 1.2))
-    book = [(r.textbook, y) for y, r in enumerate(shown) if r.textbook]
-    if book:
-        axes.plot(*zip(*book, strict=True), '|', color='black', markersize=10, markeredgewidth=2,
-                  label='textbook')
+    published = [(r.published, y) for y, r in enumerate(shown) if r.published]
+    if published:
+        axes.plot(*zip(*published, strict=True), '|', color='black', markersize=10, markeredgewidth=2,
+                  label='published')
     here = [r.measured for r in shown if r.measured]
     y = np.flatnonzero([bool(r.measured) for r in shown])
     axes.hlines(y, [f.low for f in here], [f.high for f in here], color=BLUE, linewidth=4, alpha=0.4)
     _dots(axes, np.array([f.value for f in here]), y, here)
     axes.legend(ncols=3, loc='lower left', bbox_to_anchor=(0, 1), fontsize=8)
-    axes.set(xscale='log', xlim=between, ylim=(len(shown) - 0.5, -0.7), xlabel='time')
+    axes.set(xscale='log', ylim=(len(shown) - 0.5, -0.7), xlabel='time')
     axes.set_yticks(range(len(shown)), [r.action for r in shown], fontsize=8)
     axes.xaxis.set_major_formatter(lambda t, _: show_seconds(t))
     axes.tick_params(axis='x', labelsize=8)
@@ -113,9 +108,9 @@ def draw_staircase(stairs: dict[int, Time], edges: Sequence[tuple[int, int]] = (
     axes.fill_between(at, low, high, color=BLUE, alpha=0.3, linewidth=0, label='range')
     axes.plot(at, value, '-', color=BLUE, linewidth=1)
     _dots(axes, at, value, list(stairs.values()))
-    for name, t in TEXTBOOK.items():
+    for name, t in PUBLISHED.items():
         axes.axhline(1e9 * t, color='#999999', linewidth=0.8, linestyle=':')
-        axes.text(at[-1], 1e9 * t, f'textbook {name} ', fontsize=7, color='#555555', ha='right',
+        axes.text(at[-1], 1e9 * t, f'published: {name} ', fontsize=7, color='#555555', ha='right',
                   va='bottom')
     for level, size in (caches or {}).items():
         if at[0] <= size <= at[-1]:

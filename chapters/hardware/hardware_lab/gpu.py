@@ -155,5 +155,5 @@ MEASURES: dict[str, Callable[[], Time]] = {
 
 def rows() -> list[Row]:
     """The ladder's rows on GPUs, and some more, each measured or with the reason why not."""
-    textbook = {action: seconds for action, seconds, _ in ladder.rows()}
-    return [Row(action, textbook.get(action), measured(f)) for action, f in MEASURES.items()]
+    published = {action: seconds for action, seconds, _ in ladder.rows()}
+    return [Row(action, published.get(action), measured(f)) for action, f in MEASURES.items()]

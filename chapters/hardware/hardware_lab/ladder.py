@@ -1,4 +1,4 @@
-"""The latency ladder: the textbook's figures beside this machine's. Knows no framework."""
+"""The latency ladder: published figures beside this machine's. Knows no framework."""
 
 import functools
 from collections.abc import Callable
@@ -15,15 +15,6 @@ NS, US, MS = 1e-9, 1e-6, 1e-3
 OTHER = 'not on this machine'
 NO_GPU = 'measured in the PyTorch notebook where there is an NVIDIA GPU'
 NUMPY_ADD = functools.partial(np.add, np.ones(1, np.float32), np.ones(1, np.float32))
-
-
-def _l3() -> Time:
-    caches = memory.reported_caches()
-    if not caches.get('L2') or not caches.get('L3'):
-        raise NotHere('no third cache level is reported here')
-    if 3 * caches['L2'] > caches['L3'] / 2:
-        raise NotHere('the third cache level is too small against the second to tell them apart')
-    return memory.latency(3 * caches['L2'])
 
 
 def _other_core() -> Time:
@@ -46,11 +37,14 @@ def _at_once(measure: Callable[[], dict[str, Time]]) -> Callable[[str], Time]:
     return row
 
 
-def rows() -> list[tuple[str, float | None, Callable[[], Time] | str]]:
-    """Action, the textbook's seconds, and how to measure it here or why not.
+def rows(stairs: dict[int, Time] | None = None) -> list[tuple[str, float | None, Callable[[], Time] | str]]:
+    """Action, the published seconds, and how to measure it here or why not.
 
-    The textbook's are from E. Eshelman's table, after J. Dean's:
+    The published ones are from E. Eshelman's table, after J. Dean's:
     https://gist.github.com/eshelman/343a1c46cb3fba142c1afdcdeec17646
+
+    Args:
+        stairs: from :func:`memory.staircase`, which shows the third cache; measured if none are given.
     """
     disk, units = _at_once(devices.disk_figures), _at_once(core.arithmetic)
     counters = 'only hardware counters can tell it from the others'
@@ -62,7 +56,8 @@ def rows() -> list[tuple[str, float | None, Callable[[], Time] | str]]:
         ('L2 cache hit', 5 * NS,
          lambda: memory.latency(min(256 * KIB, memory.reported_caches().get('L2', MIB) // 2))),
         ('branch mispredicted', 6 * NS, core.mispredict),
-        ('L3 cache hit, not shared', 16 * NS, _l3),
+        ('L3 cache hit, not shared', 16 * NS,
+         lambda: memory.third_level(stairs or memory.staircase())),
         ('L3 cache hit, shared with another core', 25 * NS, counters),
         ('mutex lock and unlock', 25 * NS, core.mutex),
         ('line modified in another core', 29 * NS, _other_core),
@@ -101,7 +96,11 @@ def rows() -> list[tuple[str, float | None, Callable[[], Time] | str]]:
     ]
 
 
-def measure() -> list[Row]:
-    """Measure every row of the ladder that this machine can show; about ten seconds."""
-    return [Row(action, textbook, how if isinstance(how, str) else or_reason(how))
-            for action, textbook, how in rows()]
+def measure(stairs: dict[int, Time] | None = None) -> list[Row]:
+    """Measure every row of the ladder that this machine can show; about ten seconds.
+
+    Args:
+        stairs: as for :func:`rows`.
+    """
+    return [Row(action, published, how if isinstance(how, str) else or_reason(how))
+            for action, published, how in rows(stairs)]

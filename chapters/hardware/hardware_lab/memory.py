@@ -211,6 +211,35 @@ def edges(stairs: dict[int, Time], rise: float = 1.35) -> list[tuple[int, int]]:
     return found
 
 
+def third_level(stairs: dict[int, Time]) -> Time:
+    """Latency on the level between the second and the third edge of a staircase, in the middle of it.
+
+    Raises:
+        NotHere: the staircase has no third edge, so its last level may be memory.
+    """
+    found = edges(stairs)
+    if len(found) < 3:
+        raise NotHere('the staircase has no level between the second cache and memory here')
+    begin, end = found[1][1], found[2][0]
+    level = [f for size, f in stairs.items() if begin <= size <= end and f.steady]
+    return level[len(level) // 2]
+
+
+def streams(threads: int = 1, n_bytes: int | None = None) -> list[tuple[np.ndarray, ...]]:
+    """Three arrays of float64 for each thread, for one of STREAM's loops.
+
+    Args:
+        threads: each gets its own part of the arrays.
+        n_bytes: of each array, all parts together. By default three of them fill four times the last cache,
+            but no more than a quarter of the free memory, and each has at least 128 MiB, or 64 on a small
+            machine: arrays that fit into the cache would show it, and how much of it the neighbours leave.
+    """
+    free, cache = machine.free_memory(), max(reported_caches().values(), default=0)
+    least = (128 if free > 4 * 2 ** 30 else 64) * MIB
+    size = (n_bytes or max(least, min(4 * cache // 3, free // 12))) // 8 // threads
+    return [tuple(np.full(size, float(i)) for i in range(3)) for _ in range(threads)]
+
+
 def bandwidth(loop: Callable = kernels.stream_triad, bytes_each: int = 24, threads: int = 1,
               n_bytes: int | None = None, budget: float = 0.15) -> Time:
     """Time for each byte that one of STREAM's loops moves between arrays of ``n_bytes`` and a core.
@@ -221,15 +250,10 @@ def bandwidth(loop: Callable = kernels.stream_triad, bytes_each: int = 24, threa
     Args:
         loop: compiled; it takes three arrays of float64 and a number.
         bytes_each: what it moves for each number of an array.
-        n_bytes: of each array. By default three of them fill four times the last cache, but no more than
-            a quarter of the free memory, and each has at least 128 MiB, or 64 on a small machine: arrays
-            that fit into the cache would show it, and how much of it the neighbours leave.
-        threads: each works on its own part of the arrays.
+        threads, n_bytes: as for :func:`streams`; each thread works on its own part of the arrays.
     """
-    free, cache = machine.free_memory(), max(reported_caches().values(), default=0)
-    least = (128 if free > 4 * 2 ** 30 else 64) * MIB
-    size = (n_bytes or max(least, min(4 * cache // 3, free // 12))) // 8 // threads
-    parts = [tuple(np.full(size, float(i)) for i in range(3)) for _ in range(threads)]
+    parts = streams(threads, n_bytes)
+    size = parts[0][0].size
     with ThreadPoolExecutor(threads) as pool:
         def once(n: int) -> None:
             for _ in range(n):
