@@ -8,7 +8,7 @@ PAGE = 'chapters/hardware/hardware'
 
 
 def row(name):
-    """A row of the ladder, after the textbook's figure."""
+    """A row of the ladder, after the published figure."""
     return Printed(PAGE, rf'{name} +measured: \S+(?: \S+)? · ')
 
 
@@ -46,7 +46,7 @@ def edge(number):
 
 
 # Steps along a chain of addresses, in half of the first cache and in 64 MiB; the pieces of 1 MiB of a disk.
-L1, FAR = one_of(10_000, 'hw-dram-l1.first_cache'), one_of(10_000, 'hw-dram-l1.from_memory')
+L1, FAR = one_of(10_000, 'hw-dram-l1.first_cache'), one_of(10_000, 'hw-dram-l1.large_ring')
 DISK = one_of(256, 'hw-disk-chunks.in_256_pieces')
 L2, L3 = row('L2 cache hit'), row('L3 cache hit, not shared')
 
