@@ -45,7 +45,8 @@ def page(tmp_path_factory):
         '<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>Page</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<style>html[data-theme="dark"] { --pst-color-background: #14181e; --pst-color-text-base: #ced6dd; '
-        '--pst-color-text-muted: #9ca4af; background: #14181e; color: #ced6dd }</style>'
+        '--pst-color-text-muted: #9ca4af; background: #14181e; color: #ced6dd }'
+        'html[data-theme="dark"] a { color: #9fc3ff }</style>'    # as the theme of the book has it
         f'<link rel="stylesheet" href="{(THEME / "d2l.css").as_uri()}">'
         f'<script src="{SCRIPT.as_uri()}"></script>'
         '<body><main><article class="bd-article"><h1 id="top">Top</h1>'
