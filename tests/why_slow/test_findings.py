@@ -180,6 +180,37 @@ def test_nothing_certain_is_found_on_a_clean_script(tmp_path, change):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    'text',
+    [
+        training(before='net.eval()'),
+        training(after='net.eval(); loss_function(net(x), y).backward(); net.train()'),
+        HEAD
+        + """
+import itertools
+for number in itertools.cycle([1, 1, 1, 6]):
+    optimizer.zero_grad()
+    for x, y in itertools.islice(Batches(), number):
+        loss_function(net(x), y).backward()
+    optimizer.step()
+""",
+    ],
+    ids=['evaluation mode', 'both modes', 'more passes in some steps'],
+)
+def test_forward_passes_that_a_backward_pass_uses_are_no_evaluation(tmp_path, text):
+    _, found = watched(tmp_path, text)
+    assert 'evaluation-gradients' not in ids(found)
+    assert found['step']['parts']['forward'] > 0
+    assert 'evaluation' not in found['step']['parts']
+
+
+@pytest.mark.slow
+def test_an_evaluation_with_gradients_in_each_step(tmp_path):
+    _, found = watched(tmp_path, training(after='net.eval(); net(x); net.train()'))
+    assert 'evaluation-gradients' in ids(found)
+
+
+@pytest.mark.slow
 def test_the_line_of_a_sleep(tmp_path):
     text = training(after='time.sleep(0.2)')
     line = 1 + text.splitlines().index('        time.sleep(0.2)')

@@ -682,20 +682,27 @@ def _growing(e: Evidence) -> float:
 
 
 def evaluation_gradients(e: Evidence) -> Finding | None:
-    usual = e.usual.get('forward', 0)
+    usual_forward = e.usual.get('forward', 0)
+    usual_backward = max(1, e.usual.get('backwards', 0))
+    trains = usual_forward > e.usual.get('evaluation with gradients', 0)
 
-    def unused(step: Any) -> int:
-        """Forward passes with gradients of which no backward pass comes."""
-        return step.counts['evaluation with gradients'] + max(0, step.counts['forward'] - usual)
+    def unused(step: Any) -> float:
+        """Forward passes with gradients of which no backward pass comes.
+
+        These are the passes beyond those of a usual step, unless there are more backward passes as well,
+        and the passes in evaluation mode beside those that train.
+        """
+        forward = step.counts['forward']
+        used = usual_forward * max(1, step.counts['backwards'] / usual_backward)
+        evaluated = step.counts['evaluation with gradients'] if trains else 0
+        return max(0, forward - used, evaluated)
 
     steps = _all_steps(e, unused)
     graphs = sum(map(unused, steps))
     seconds = 0.0
     for step in steps:
-        if step.counts['evaluation with gradients']:
-            seconds += step.parts.get('evaluation', 0.0)
-        if step.counts['forward'] > usual:
-            seconds += step.parts['forward'] * (step.counts['forward'] - usual) / step.counts['forward']
+        if step.counts['forward']:
+            seconds += step.parts['forward'] * unused(step) / step.counts['forward']
     total = sum(step.seconds for step in steps)
     if not graphs or seconds < 0.02 * total:
         return None
@@ -703,7 +710,7 @@ def evaluation_gradients(e: Evidence) -> Finding | None:
     return Finding(
         'evaluation-gradients',
         'The evaluation builds graphs that no backward pass uses',
-        f'{graphs:,} forward passes in {len(steps)} steps ran with gradients and without a backward pass; '
+        f'{graphs:,.0f} forward passes in {len(steps)} steps ran with gradients and without a backward pass; '
         f'they took '
         f'{percent(seconds / total)} of the time. Use torch.no_grad() or torch.inference_mode() around them.',
         _line_of(e, '.eval()'),

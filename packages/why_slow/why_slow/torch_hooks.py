@@ -128,6 +128,9 @@ def _backward(torch: Any, watch: Watch, patches: Patches) -> None:
             if watch.keep_losses and hasattr(tensor, 'detach'):
                 watch.losses.append(tensor.detach().clone())
             watch.counts['backwards'] += 1
+            if watch.evaluating:  # the pass before is used, so it was no evaluation, in whichever mode
+                watch.counts['evaluation with gradients'] -= 1
+                watch.evaluating = False
             watch.anomaly = anomaly = torch.is_anomaly_enabled()
             if anomaly and watch.no_anomaly:
                 torch.set_anomaly_enabled(False)
@@ -244,10 +247,11 @@ def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
         ):
             return original(self, *args, **kwargs)
         with_gradients = enabled()
-        part = 'forward' if with_gradients and self.training else 'evaluation'
+        part = 'forward' if with_gradients else 'evaluation'
         watch.counts[part] += 1
-        if with_gradients and not self.training:
-            watch.counts['evaluation with gradients'] += 1
+        if with_gradients:
+            watch.evaluating = not self.training
+            watch.counts['evaluation with gradients'] += watch.evaluating
         if watch.keep_input and part == 'forward':
             watch.root, watch.input = self, (args, kwargs)
         watch.enter(part)
