@@ -205,6 +205,17 @@ def test_forward_passes_that_a_backward_pass_uses_are_no_evaluation(tmp_path, te
 
 
 @pytest.mark.slow
+def test_many_modules_called_once_are_no_loop(tmp_path):
+    """The model's own call is passed over, so that its layers are what is marked."""
+    layers = ', '.join(['nn.Linear(64, 64), nn.ReLU()'] * 8)
+    before = f"""net = nn.Sequential({layers}, nn.Linear(64, 10))
+optimizer = torch.optim.Adam(net.parameters(), fused=True)"""
+    run, found = watched(tmp_path, training(before=before, loss='loss_function(net.forward(x), y)'))
+    assert run.session.usual['forward'] == 17
+    assert 'python-loop' not in ids(found)
+
+
+@pytest.mark.slow
 def test_an_evaluation_with_gradients_in_each_step(tmp_path):
     _, found = watched(tmp_path, training(after='net.eval(); net(x); net.train()'))
     assert 'evaluation-gradients' in ids(found)

@@ -488,8 +488,8 @@ def _inside(e: Evidence, loop: tuple, parts: tuple = ('forward', 'rest')) -> flo
 
 
 def _called_again(e: Evidence, backwards: int) -> Finding | None:
-    """The whole model is called many times for each backward pass; all that is known where lines are not."""
-    number = e.usual.get('forward', 0) / backwards
+    """The same model is called many times for each backward pass; all that is known where lines are not."""
+    number = e.usual.get('calls of one module', 0) / backwards
     if number < LOOP:
         return None
     taken = (e.part('forward') + e.part('rest') + e.part('backward')) * (1 - 1 / number)

@@ -252,6 +252,9 @@ def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
         if with_gradients:
             watch.evaluating = not self.training
             watch.counts['evaluation with gradients'] += watch.evaluating
+            if next(self.parameters(), None) is not None:
+                watch.calls[id(self)] += 1
+                watch.counts['calls of one module'] = max(watch.calls.values())
         if watch.keep_input and part == 'forward':
             watch.root, watch.input = self, (args, kwargs)
         watch.enter(part)

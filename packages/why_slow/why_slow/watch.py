@@ -100,6 +100,7 @@ class Watch:
         self.stack: list[str] = []
         self.parts: dict[str, float] = {}
         self.counts: Counter = Counter()
+        self.calls: Counter = Counter()  # forward passes with gradients of each module, by its id
         self.evaluating = False  # whether the last forward pass was in evaluation mode, with gradients
         self.losses: list[Any] = []
         self.began = self.last = perf_counter()
