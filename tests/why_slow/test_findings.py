@@ -216,6 +216,41 @@ optimizer = torch.optim.Adam(net.parameters(), fused=True)"""
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    'backward', ['loss.backward()', '(loss / 2).backward()', 'scaler.scale(loss).backward()']
+)
+def test_graphs_that_a_list_of_a_function_keeps(tmp_path, backward):
+    """The list is gone when the script has been ended; a scaled loss is not what is kept."""
+    text = f"""{HEAD}
+scaler = torch.amp.GradScaler('cpu')
+
+def train():
+    kept = []
+    while True:
+        for x, y in Batches():
+            loss = loss_function(net(x), y)
+            optimizer.zero_grad()
+            {backward}
+            optimizer.step()
+            kept.append(loss)
+
+train()
+"""
+    _, found = watched(tmp_path, text)
+    line = 1 + text.splitlines().index('            kept.append(loss)')
+    assert [f['line'] for f in found['findings'] if f['id'] == 'kept-graph'] == [f'train.py:{line}']
+
+
+@pytest.mark.slow
+def test_a_list_of_numbers_keeps_no_graph(tmp_path):
+    _, found = watched(
+        tmp_path,
+        training(before='kept = []', loss='3 * loss_function(net(x), y)', after='kept.append(loss.item())'),
+    )
+    assert 'kept-graph' not in ids(found)
+
+
+@pytest.mark.slow
 def test_an_evaluation_with_gradients_in_each_step(tmp_path):
     _, found = watched(tmp_path, training(after='net.eval(); net(x); net.train()'))
     assert 'evaluation-gradients' in ids(found)

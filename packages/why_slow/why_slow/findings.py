@@ -645,13 +645,10 @@ def copies(e: Evidence) -> Finding | None:
 
 
 def kept_graph(e: Evidence) -> Finding | None:
-    graphs = e.session.graphs
-    if graphs is None:
-        return None
-    alive, number = graphs.alive(e.session.watch.steps - 4)
+    alive, number = e.session.kept
     if number < 3 or alive < 0.8 * number:
         return None
-    line = graphs.keeper()
+    line = e.session.graphs.keeper()
     growth = e.session.memory.get('growth_per_step', 0.0)
     fresh = growth / 4096 * PAGE_FAULT  # what is kept cannot be used again, so each step takes fresh memory
     return Finding(

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import linecache
 import os
+import re
 import signal
 import sys
 import sysconfig
@@ -445,6 +446,9 @@ class Samples:
 # Graphs that are kept ----------------------------------------------------------------------------
 
 
+SCALING = ('MulBackward0', 'DivBackward0')
+
+
 class KeptGraphs:
     """Whether the graphs of losses outlive their steps: a mark hangs on each graph and lives as long as
     it."""
@@ -468,6 +472,10 @@ class KeptGraphs:
             self.line = scripts_line(sys._getframe(2))
         mark = self.Mark()
         node.metadata['why_slow'] = mark
+        if node.name() in SCALING:  # what is kept may be the loss before it is scaled
+            for inner, _ in node.next_functions:
+                if inner is not None and 'AccumulateGrad' not in inner.name():
+                    inner.metadata['why_slow'] = mark
         self.marks.append((self.watch.steps, weakref.ref(mark)))
 
     def stop(self) -> None:
@@ -488,7 +496,7 @@ class KeptGraphs:
             if '.backward' in call
             else 'loss'
         )
-        name = name.split('.')[0].split('[')[0].rstrip(')') or 'loss'
+        name = re.split(r'\W', name)[0] or 'loss'
         lines = linecache.getlines(self.line[0])
         try:
             tree = ast.parse(''.join(lines))

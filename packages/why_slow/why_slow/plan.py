@@ -48,6 +48,7 @@ class Session:
     lines: looks.LineLook | None = None
     samples: looks.Samples | None = None
     graphs: looks.KeptGraphs | None = None
+    kept: tuple[int, int] = (0, 0)  # graphs of former steps that still live, of so many
     settings: dict[str, Any] = field(default_factory=dict)
     loader: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)
@@ -131,6 +132,8 @@ def plan(session: Session) -> Generator[None, Step, None]:
             break
     session.usual = usual_counts(session.plain)
     session.memory['growth_per_step'] = max(0.0, (_resident() - memory) / max(1, watch.steps - session.warm))
+    if session.graphs is not None:  # asked while the script runs, for its variables go when it is ended
+        session.kept = session.graphs.alive(watch.steps - 4)
     session.compiled = _compiled(before, _compilation(), session.compiled_before)
     session.cost = _own_cost(session)
     if session.torch is None:
