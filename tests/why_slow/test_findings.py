@@ -251,6 +251,30 @@ def test_a_list_of_numbers_keeps_no_graph(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_compiled_function_is_no_gap(tmp_path):
+    """The model is called inside of it, where no mark sees it."""
+    before = """
+def loss_of(x, y):
+    h = x
+    for _ in range(4):
+        h = net[2](net[0](x).relu()).relu()
+    return loss_function(net[4](h), y)
+
+loss_of = torch.compile(loss_of, backend='eager')"""
+    _, found = watched(tmp_path, training(before=before, loss='loss_of(x, y)'))
+    assert found['step']['parts']['rest'] > found['step']['parts']['forward']
+    assert 'gaps' not in ids(found)
+
+
+def test_what_inductor_writes_is_not_the_readers(monkeypatch, tmp_path):
+    from why_slow import looks
+
+    monkeypatch.setenv('TORCHINDUCTOR_CACHE_DIR', str(tmp_path / 'cache'))
+    assert not looks.is_scripts(str(tmp_path / 'cache' / 'ab' / 'cab.py'))
+    assert looks.is_scripts(str(tmp_path / 'train.py'))
+
+
+@pytest.mark.slow
 def test_an_evaluation_with_gradients_in_each_step(tmp_path):
     _, found = watched(tmp_path, training(after='net.eval(); net(x); net.train()'))
     assert 'evaluation-gradients' in ids(found)

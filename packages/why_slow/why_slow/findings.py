@@ -256,11 +256,7 @@ def _python_in_loop(e: Evidence, before_model: bool) -> Counter:
     for (part, places, inner), count in samples.found.items():
         if part != 'rest' or not places:
             continue
-        if (
-            inner[0].endswith(('_tensor.py', 'functional.py', '_ops.py'))
-            or '/torch/nn/' in inner[0]
-            or '/mxnet/' in inner[0]
-        ):
+        if looks.runs_operators(inner[0]):
             continue
         line = places[0][:2]
         early = False
@@ -795,7 +791,7 @@ def gaps(e: Evidence) -> Finding | None:
         return None
     for line in list(found):
         operators = sum(c.seconds for _, c in e.by_line.get(line, ()) if c.part == 'rest')
-        found[line] -= operators / e.looked * samples.total  # operators are no gap
+        found[line] -= operators / e.step * samples.total  # operators are no gap
         elsewhere = sum(
             n
             for (part, places, _), n in samples.found.items()

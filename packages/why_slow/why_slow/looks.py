@@ -48,9 +48,26 @@ def is_scripts(filename: str) -> bool:
             not (filename.startswith('<') and not filename.startswith('<ipython'))
             and not path.startswith(LIBRARIES)
             and not path.startswith(OWN)
+            and not is_generated(filename)
         )
         _own_file[filename] = known
     return known
+
+
+def is_generated(filename: str) -> bool:
+    """Whether torch.compile has written this code."""
+    if filename.startswith('<eval_with_key>'):
+        return True
+    folder = os.environ.get('TORCHINDUCTOR_CACHE_DIR')  # PyTorch sets it when it compiles
+    return bool(folder) and filename.startswith(folder + os.sep)
+
+
+def runs_operators(filename: str) -> bool:
+    """Whether a file's code is there to run operators, so that time in it is no gap between them."""
+    if filename.endswith(('_tensor.py', 'functional.py', '_ops.py')) or is_generated(filename):
+        return True
+    folders = ('/torch/nn/', '/torch/_dynamo/', '/torch/_functorch/', '/torch/_inductor/', '/mxnet/')
+    return any(folder in filename for folder in folders)
 
 
 def scripts_frames(frame: Any) -> list[tuple[str, int, str]]:
