@@ -275,6 +275,32 @@ def test_what_inductor_writes_is_not_the_readers(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize('call', ['optimizer.step(closure)', 'optimizer.step(closure=closure)'])
+def test_what_a_closure_does_is_not_the_optimizers(tmp_path, call):
+    text = f"""{HEAD}
+optimizer = torch.optim.Adam(net.parameters())
+
+def closure():
+    optimizer.zero_grad()
+    loss = loss_function(net(x), y)
+    loss.backward()
+    print(loss.item(), file=log)
+    time.sleep(0.03)
+    return loss
+
+log = open('log.txt', 'w')
+while True:
+    for x, y in Batches():
+        {call}
+"""
+    line = 1 + text.splitlines().index('    time.sleep(0.03)')
+    _, found = watched(tmp_path, text, seconds=3)
+    assert found['step']['parts']['rest'] > found['step']['parts']['optimizer']
+    assert {'gaps', 'synchronization'} <= set(ids(found))
+    assert [f['line'] for f in found['findings'] if f['id'] == 'gaps'] == [f'train.py:{line}']
+
+
+@pytest.mark.slow
 def test_an_evaluation_with_gradients_in_each_step(tmp_path):
     _, found = watched(tmp_path, training(after='net.eval(); net(x); net.train()'))
     assert 'evaluation-gradients' in ids(found)

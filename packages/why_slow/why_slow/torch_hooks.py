@@ -67,8 +67,14 @@ def _optimizers(watch: Watch, patches: Patches) -> None:
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     def before(optimizer, args, kwargs):
-        if watch.active and watch.mine():
-            watch.enter('optimizer')
+        if not watch.active or not watch.mine():
+            return None
+        watch.enter('optimizer')
+        if len(args) > 1 and callable(args[1]):
+            return (args[0], _script_code(watch, args[1]), *args[2:]), kwargs
+        if callable(kwargs.get('closure')):
+            return args, {**kwargs, 'closure': _script_code(watch, kwargs['closure'])}
+        return None
 
     def after(optimizer, args, kwargs):
         if watch.steps == 0 or watch.mine():
@@ -78,6 +84,20 @@ def _optimizers(watch: Watch, patches: Patches) -> None:
 
     patches.handles.append(register_optimizer_step_pre_hook(before))
     patches.handles.append(register_optimizer_step_post_hook(after))
+
+
+def _script_code(watch: Watch, closure: Any) -> Any:
+    """A closure that an optimizer calls: what it does itself is the script's, not the optimizer's."""
+    watch.closures = True
+
+    @functools.wraps(closure)
+    def call(*args, **kwargs):
+        if not watch.active or not watch.mine():
+            return closure(*args, **kwargs)
+        with watch.within('rest'):
+            return closure(*args, **kwargs)
+
+    return call
 
 
 def _loader(torch: Any, watch: Watch, patches: Patches) -> None:

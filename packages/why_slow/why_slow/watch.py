@@ -77,6 +77,7 @@ class Watch:
         self.closer: int | None = None
         self.since_closed = 0
         self.optimizers: dict[int, Any] = {}
+        self.closures = False  # whether an optimizer was given a closure
         self.backwards_alone = 0
         self.by_backward = False
         self.forward_call: Callable | None = None  # replaces the root module's call while a what-if is tried
