@@ -300,6 +300,17 @@ while True:
     assert [f['line'] for f in found['findings'] if f['id'] == 'gaps'] == [f'train.py:{line}']
 
 
+def test_what_is_installed_is_not_the_readers(monkeypatch, tmp_path):
+    """Wherever it is: for one user, by the system's packages, or PyTorch in a folder of its own."""
+    from why_slow import looks
+
+    for folder in ('.local/lib/python3/site-packages', 'lib/python3/dist-packages'):
+        assert not looks.is_scripts(str(tmp_path / folder / 'torch/optim/adam.py'))
+    monkeypatch.setattr(torch, '__file__', str(tmp_path / 'built/torch/__init__.py'))
+    assert not looks.is_scripts(str(tmp_path / 'built/torch/nn/modules/container.py'))
+    assert looks.is_scripts(str(tmp_path / 'built/train.py'))
+
+
 @pytest.mark.slow
 def test_an_evaluation_with_gradients_in_each_step(tmp_path):
     _, found = watched(tmp_path, training(after='net.eval(); net(x); net.train()'))

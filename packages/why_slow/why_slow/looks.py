@@ -48,10 +48,20 @@ def is_scripts(filename: str) -> bool:
             not (filename.startswith('<') and not filename.startswith('<ipython'))
             and not path.startswith(LIBRARIES)
             and not path.startswith(OWN)
+            and not is_installed(path)
             and not is_generated(filename)
         )
         _own_file[filename] = known
     return known
+
+
+def is_installed(path: str) -> bool:
+    """Whether a file is of a package that is installed somewhere, or of the framework."""
+    if '/site-packages/' in path or '/dist-packages/' in path:
+        return True
+    files = [getattr(sys.modules.get(name), '__file__', None) for name in ('torch', 'mxnet')]
+    folders = [os.path.dirname(os.path.realpath(file)) + os.sep for file in files if file]
+    return path.startswith(tuple(folders))
 
 
 def is_generated(filename: str) -> bool:
