@@ -91,6 +91,34 @@ def test_shapes(tmp_path):
     assert 'time.sleep(0.03)' in text(found)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'change, examples',
+    [
+        ({}, 64),
+        ({'batches': 'DataLoader(data, 64)'}, 64),
+        ({'after': 'loss_function(net(x), y).backward()'}, 128),
+        ({'after': 'optimizer2.step()', 'before': 'optimizer2 = torch.optim.SGD(net.parameters())'}, None),
+        (
+            {
+                'batches': 'DataLoader(data, 64)',
+                'after': 'loss_function(net(x), y).backward(); optimizer2.step()',
+                'before': 'optimizer2 = torch.optim.SGD(net.parameters())',
+            },
+            64,
+        ),
+    ],
+    ids=['plain', 'loader', 'accumulation', 'two optimizers', 'two optimizers with a loader'],
+)
+def test_examples_a_second(tmp_path, change, examples):
+    pytest.importorskip('torch')
+    step = watched(tmp_path, training(**change))[1]['step']
+    if examples is None:
+        assert step['examples_per_second'] is None
+    else:
+        assert step['examples_per_second'] * step['seconds'] == pytest.approx(examples)
+
+
 def test_a_tested_finding_says_what_its_test_found():
     from why_slow.report import gain
 

@@ -83,6 +83,7 @@ def _step(session: Session) -> dict[str, Any]:
             parts[extra] = seconds
     operators = session.operators
     batch = session.batch_size or session.loader.get('batch_size')
+    examples = _examples(session)
     return {
         'seconds': statistics.median(times),
         'low': low,
@@ -97,11 +98,20 @@ def _step(session: Session) -> dict[str, Any]:
         'flops': operators.flops if operators else None,
         'memory': session.memory,
         'batch': batch,
-        'examples_per_second': batch * max(1, session.usual.get('backwards', 1)) / statistics.median(times)
-        if batch
-        else None,
+        'examples_per_second': examples / statistics.median(times) if examples else None,
         'spread': [sorted(times)[int(q * (len(times) - 1))] for q in (0.1, 0.9)],
     }
+
+
+def _examples(session: Session) -> int | None:
+    """How many examples a step takes, or None where that is not sure."""
+    usual = session.usual
+    size = session.loader.get('batch_size')
+    if size and usual.get('batches'):
+        return size * usual['batches']
+    if len(session.watch.optimizers) > 1 or session.watch.closures or not session.batch_size:
+        return None  # of several passes it is not known which see other examples
+    return session.batch_size * max(1, min(usual.get('forward', 1), usual.get('backwards', 1)))
 
 
 def spread(times: list[float]) -> tuple[float, float]:
