@@ -42,6 +42,7 @@ AGREE = """weights = torch.cat([p.detach().flatten() for p in net.parameters()])
     both = [torch.empty_like(weights) for _ in range(2)]
     dist.all_gather(both, weights)
     print('equal', torch.equal(*both), flush=True)"""
+QUICK = ['--no-what-ifs']
 DDP = 'nn.parallel.DistributedDataParallel({})'
 
 
@@ -77,6 +78,21 @@ def test_a_straggler_is_no_all_reduce(tmp_path):
     assert report['findings'][0]['id'] == 'straggler'
     assert 'rank 1' in report['findings'][0]['title']
     assert by_id(report['what_ifs'])['no-all-reduce']['ratio'] < 1.2
+
+
+def test_a_slow_rank_0_whose_buffers_the_others_wait_for(tmp_path):
+    """They wait in their forward pass, which is not their own work."""
+    net = DDP.format('nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.Linear(64, 10))')
+    report, _ = watched(tmp_path, net, before='time.sleep(0.02 * (1 - rank))', seconds=6, options=QUICK)
+    assert report['findings'][0]['id'] == 'straggler'
+    assert 'rank 0' in report['findings'][0]['title']
+
+
+def test_collectives_that_are_waited_for_later(tmp_path):
+    after = """works = [dist.all_reduce(p.grad, async_op=True) for p in net.parameters()]
+        [work.wait() for work in works]"""
+    report, _ = watched(tmp_path, LARGE, after=after, seconds=6, options=QUICK)
+    assert report['findings'][0]['id'] == 'all-reduce'
 
 
 def test_collectives_that_the_script_calls_itself(tmp_path):

@@ -863,7 +863,10 @@ def all_reduce(e: Evidence) -> Finding | None:
     own = min(r.get('collectives', 0.0) for r in ranks)
     if own < SHARE * e.mean:
         return None
-    said = f'{percent(own / e.mean)} of a step passes in collectives that the script calls itself.'
+    said = (
+        f'{percent(own / e.mean)} of a step passes in collectives that the script calls itself, or in the '
+        'broadcast of the buffers of DistributedDataParallel.'
+    )
     return Finding('all-reduce', title, said, None, without(e.mean, own))
 
 

@@ -15,14 +15,22 @@ MISSING = object()
 COLLECTIVES = (
     'all_gather',
     'all_gather_into_tensor',
+    'all_gather_object',
     'all_reduce',
     'all_to_all',
     'all_to_all_single',
     'barrier',
     'broadcast',
+    'broadcast_object_list',
+    'gather',
+    'gather_object',
+    'recv',
     'reduce',
     'reduce_scatter',
     'reduce_scatter_tensor',
+    'scatter',
+    'scatter_object_list',
+    'send',
 )
 
 
@@ -202,7 +210,11 @@ def _profiles(torch: Any, watch: Watch, patches: Patches) -> None:
 
 
 def _collectives(torch: Any, watch: Watch, patches: Patches) -> None:
-    """The collectives that the script calls itself; DistributedDataParallel calls its own in C++."""
+    """The collectives that the script calls itself, and where it waits for those that it began.
+
+    Of the collectives of DistributedDataParallel, it broadcasts its buffers before the forward pass; the
+    others are called in C++.
+    """
     if not torch.distributed.is_available():
         return
     compiling = torch.compiler.is_compiling
@@ -222,6 +234,10 @@ def _collectives(torch: Any, watch: Watch, patches: Patches) -> None:
 
     for name in COLLECTIVES:
         patches.put(torch.distributed, name, marked(getattr(torch.distributed, name)))
+    work = torch.distributed.Work
+    patches.put(work, 'wait', marked(work.wait))
+    parallel = torch.nn.parallel.DistributedDataParallel
+    patches.put(parallel, '_sync_buffers', marked(parallel._sync_buffers))
 
 
 # The root modules --------------------------------------------------------------------------------
