@@ -82,6 +82,45 @@ class Slow(torch.utils.data.Dataset):
     assert run.watch.replaying is None
 
 
+SECOND = """
+other = nn.Linear(64, 64)
+optimizer = torch.optim.Adam([*net.parameters(), *other.parameters()], fused=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'output', ['net(x) + other(x)[:, :10]', 'net(other(x))'], ids=['called last', 'input with a graph']
+)
+def test_the_copy_is_of_the_module_with_most_forward_time(tmp_path, output):
+    run, found = watched(tmp_path, training(before=SECOND, loss=f'loss_function({output}, y)'))
+    assert isinstance(run.session.copy.original, torch.nn.Sequential)
+    assert 'double-batch' in {result['id'] for result in found['what_ifs']}
+    assert [note for note in found['notes'] if 'Sequential takes most of the forward pass' in note]
+
+
+@pytest.mark.slow
+def test_autocast_is_not_tried_where_the_script_uses_it(tmp_path):
+    from why_slow.whatifs import Autocast
+
+    before = "autocast = torch.autocast('cpu', torch.bfloat16)"
+    run, _ = watched(tmp_path, training(before=before, loss='loss_function(autocast(net)(x), y)'))
+    assert run.session.copy.autocast == torch.bfloat16
+    assert not Autocast(run.session).applies()
+
+
+@pytest.mark.slow
+def test_a_copy_that_fails_is_noted(tmp_path):
+    before = """
+class Single(nn.Sequential):
+    def __deepcopy__(self, memo):
+        raise RuntimeError('there is one of it')
+
+net = Single(*net)"""
+    _, found = watched(tmp_path, training(before=before))
+    assert [note for note in found['notes'] if 'a copy of Single ends with RuntimeError' in note]
+
+
 @pytest.mark.slow
 def test_all_marks_are_taken_away(tmp_path):
     from torch.utils.data import DataLoader

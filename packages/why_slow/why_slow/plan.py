@@ -18,7 +18,7 @@ from why_slow import looks, whatifs
 from why_slow.mxnet_hooks import ReadLook
 from why_slow.torch_hooks import Patches, mark_modules, modules_of
 from why_slow.trial import Copy
-from why_slow.watch import Step, Watch, is_ordinary, usual_counts
+from why_slow.watch import Call, Step, Watch, is_ordinary, usual_counts
 
 WARM = 5  # steps that are not timed at the beginning
 LOOK_AFTER = 10  # timed steps before the first look
@@ -53,6 +53,7 @@ class Session:
     loader: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)
     copy: Copy | None = None
+    tried: str = 'the model'  # what was copied, where the script calls several modules
     batch_size: int | None = None
     compiles: bool = False
     compiled: dict[str, Any] = field(default_factory=dict)
@@ -407,11 +408,15 @@ def _sizes(session: Session) -> None:
     )
     if session.lines is not None:
         memory['activations'] = float(sum(session.lines.saved.values()))
-    if watch.input is not None:
-        tensors = [
-            x for x in (*watch.input[0], *watch.input[1].values()) if isinstance(x, Tensor) and x.dim()
-        ]
+    if watch.inputs:
+        call = _longest(watch)
+        tensors = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, Tensor) and x.dim()]
         session.batch_size = tensors[0].shape[0] if tensors else None
+
+
+def _longest(watch: Watch) -> Call:
+    """The call of the root module that has most of the forward time."""
+    return max(watch.inputs.values(), key=lambda call: call.seconds)
 
 
 def _own_cost(session: Session) -> float:
@@ -442,25 +447,35 @@ def _own_cost(session: Session) -> float:
 
 
 def _try_on_copy(session: Session) -> None:
-    """A larger batch and a narrower type, on a copy of the root module."""
+    """A larger batch and a narrower type, on a copy of the root module that has most of the forward time."""
     watch, torch = session.watch, session.torch
     if (
-        watch.input is None
+        not watch.inputs
         or 'torch.distributed' in sys.modules
         and torch.distributed.is_available()
         and torch.distributed.is_initialized()
     ):
         return
-    args, kwargs = watch.input
-    watch.input = None
+    call = _longest(watch)
+    module = getattr(call.module, '_orig_mod', call.module)  # not what is compiled
+    name = type(module).__name__
+    if len(watch.inputs) > 1:
+        session.tried = name
+        session.notes.append(
+            f'Of several modules that the script calls, {name} takes most of the forward pass. Twice the '
+            'batch, another type, the channels last and torch.compile were tried on it alone.'
+        )
+    watch.inputs = {}
     try:
-        trial = Copy(
-            torch, getattr(watch.root, '_orig_mod', watch.root), args, kwargs
-        )  # not what is compiled
+        trial = Copy(torch, module, call.args, call.kwargs, call.autocast)
         if 8 * trial.step() > 0.2 * session.seconds:
             return
         session.copy = trial
-    except Exception:  # a module that cannot be copied or returns no tensor
+    except Exception as error:  # a module that cannot be copied or returns no tensor
+        session.notes.append(
+            'Twice the batch, another type, the channels last and torch.compile were not tried: '
+            f'a step of a copy of {name} ends with {type(error).__name__}.'
+        )
         return
     seconds = min(1.0, 0.02 * session.seconds)
     if session.batch_size:
@@ -519,6 +534,7 @@ def _compile(session: Session, until: float, step: float) -> Generator[None, Ste
         session.notes.append('No time was left to test torch.compile; use a longer --seconds.')
         return
     remedy = whatifs.Compiled(session)
+    remedy.title = f'torch.compile of {session.tried}'
     session.say(f'what if: {remedy.title}')
     first = remedy.prepare(0.7 * left)
     if first is None:

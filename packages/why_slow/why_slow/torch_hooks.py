@@ -7,9 +7,10 @@ before. No mark calls anything inside of compiled code.
 
 import functools
 import gc
+from time import perf_counter
 from typing import Any
 
-from why_slow.watch import Watch
+from why_slow.watch import Call, Watch
 
 MISSING = object()
 COLLECTIVES = (
@@ -291,8 +292,12 @@ def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
             if next(self.parameters(), None) is not None:
                 watch.calls[id(self)] += 1
                 watch.counts['calls of one module'] = max(watch.calls.values())
+        call = None
         if watch.keep_input and part == 'forward':
-            watch.root, watch.input = self, (args, kwargs)
+            call = watch.inputs.setdefault(id(self), Call(self))
+            call.args, call.kwargs = args, kwargs
+            call.autocast = torch.get_autocast_dtype('cpu') if torch.is_autocast_enabled('cpu') else None
+            call.began = perf_counter()
         watch.enter(part)
         try:
             if watch.forward_call is not None and part == 'forward':
@@ -300,6 +305,8 @@ def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
             return original(self, *args, **kwargs)
         finally:
             watch.leave()
+            if call is not None:
+                call.seconds += perf_counter() - call.began
 
     __call__.why_slow = True
     return __call__

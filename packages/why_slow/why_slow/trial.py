@@ -8,15 +8,30 @@ from typing import Any
 
 
 class Copy:
-    """The root module of the script, copied, and the input of its last forward pass."""
+    """The root module of the script, copied, and the input of its last forward pass.
 
-    def __init__(self, torch: Any, module: Any, args: tuple, kwargs: dict) -> None:
+    Args:
+        autocast: the type to which autocast was switched on in that pass, or None.
+    """
+
+    def __init__(self, torch: Any, module: Any, args: tuple, kwargs: dict, autocast: Any = None) -> None:
         self.torch = torch
         self.original = module
-        self.args = args
-        self.kwargs = kwargs
+        self.args = self._detached(args)
+        self.kwargs = self._detached(kwargs)
+        self.autocast = autocast
         self.module = self._copied()
         self.call = type(module).__call__
+
+    def _detached(self, tree):
+        """The same without what came before, whose graph is gone after the script's own backward pass."""
+
+        def detached(leaf):
+            if isinstance(leaf, self.torch.Tensor):
+                return leaf.detach().requires_grad_(leaf.requires_grad)
+            return leaf
+
+        return self.torch.utils._pytree.tree_map(detached, tree)
 
     def _copied(self):
         return copy.deepcopy(self.original)
@@ -32,10 +47,11 @@ class Copy:
         try:
             with torch.enable_grad():
                 began = perf_counter()
-                if call is None:
-                    result = module(*args, **kwargs)
-                else:
-                    result = call(type(module).__call__, module, args, kwargs)
+                with torch.autocast('cpu', self.autocast, enabled=self.autocast is not None):
+                    if call is None:
+                        result = module(*args, **kwargs)
+                    else:
+                        result = call(type(module).__call__, module, args, kwargs)
                 loss = total(torch, result)
                 loss.backward()
                 return perf_counter() - began

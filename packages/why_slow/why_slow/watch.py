@@ -36,6 +36,18 @@ class Step:
     losses: list[Any] = field(default_factory=list)
 
 
+@dataclass
+class Call:
+    """The last input of a root module, and the seconds of all its forward passes since inputs are kept."""
+
+    module: Any
+    args: tuple = ()
+    kwargs: dict = field(default_factory=dict)
+    autocast: Any = None  # the type to which autocast was switched on
+    began: float = 0.0
+    seconds: float = 0.0
+
+
 def usual_counts(steps: list[Step]) -> dict[str, int]:
     """How often each event comes in most steps."""
     names = {name for step in steps for name in step.counts}
@@ -82,8 +94,7 @@ class Watch:
         self.by_backward = False
         self.forward_call: Callable | None = None  # replaces the root module's call while a what-if is tried
         self.keep_input = False
-        self.root: Any = None
-        self.input: tuple[tuple, dict] | None = None
+        self.inputs: dict[int, Call] = {}  # of each root module, by its id
         self.on_backward: Callable[[Any], None] | None = None
         self.anomaly = False  # whether the last backward pass ran in anomaly mode
         self.no_anomaly = False

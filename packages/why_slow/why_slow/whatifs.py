@@ -305,7 +305,8 @@ class Autocast(Forward):
     id, title = 'autocast-bfloat16', 'the forward pass in bfloat16 (autocast)'
 
     def applies(self):
-        return not self.torch.is_autocast_enabled('cpu') and super().applies()
+        copy = self.session.copy
+        return copy is not None and copy.autocast is None and super().applies()
 
     def call(self, original, module, args, kwargs):
         with self.torch.autocast('cpu', self.torch.bfloat16):
