@@ -242,6 +242,26 @@ train()
 
 
 @pytest.mark.slow
+def test_a_sum_that_keeps_the_graphs_of_an_epoch(tmp_path):
+    """Each graph lives for many steps, and few of them at the end of an epoch."""
+    text = f"""{HEAD}
+import itertools
+
+while True:
+    total = 0
+    for x, y in itertools.islice(Batches(), 30):
+        loss = loss_function(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss
+"""
+    _, found = watched(tmp_path, text)
+    line = 1 + text.splitlines().index('        total += loss')
+    assert [f['line'] for f in found['findings'] if f['id'] == 'kept-graph'] == [f'train.py:{line}']
+
+
+@pytest.mark.slow
 def test_a_list_of_numbers_keeps_no_graph(tmp_path):
     _, found = watched(
         tmp_path,
@@ -309,6 +329,37 @@ def test_what_is_installed_is_not_the_readers(monkeypatch, tmp_path):
     monkeypatch.setattr(torch, '__file__', str(tmp_path / 'built/torch/__init__.py'))
     assert not looks.is_scripts(str(tmp_path / 'built/torch/nn/modules/container.py'))
     assert looks.is_scripts(str(tmp_path / 'built/train.py'))
+
+
+@pytest.mark.slow
+def test_a_running_mean_of_the_parameters(tmp_path):
+    before = f"""
+net = {SMALL_LAYERS}
+optimizer = torch.optim.Adam(net.parameters(), fused=True)
+mean = {SMALL_LAYERS}
+def update():
+    for q, p in zip(mean.parameters(), net.parameters()):
+        q.data = 0.99 * q.data + 0.01 * p.data
+"""
+    text = training(before=before, after='update()')
+    line = 1 + text.splitlines().index('        q.data = 0.99 * q.data + 0.01 * p.data')
+    _, found = watched(tmp_path, text)
+    assert [f['line'] for f in found['findings'] if f['id'] == 'optimizer-loop'] == [f'train.py:{line}']
+
+
+def test_a_convolution_without_gradients_has_no_backward_pass():
+    from why_slow.looks import OperatorLook
+
+    layer, x = torch.nn.Conv2d(3, 8, 3), torch.randn(2, 3, 16, 16)
+    flops = {}
+    for gradients in (True, False):
+        look = OperatorLook(torch)
+        look.start()
+        with torch.set_grad_enabled(gradients):
+            layer(x)
+        look.stop()
+        flops[gradients] = look.result.flops
+    assert flops[True] == 3 * flops[False] > 0
 
 
 @pytest.mark.slow

@@ -119,6 +119,25 @@ def test_examples_a_second(tmp_path, change, examples):
         assert step['examples_per_second'] * step['seconds'] == pytest.approx(examples)
 
 
+def test_more_backward_passes_are_no_evaluation():
+    from collections import Counter
+
+    from why_slow.plan import Session
+    from why_slow.report import _between
+    from why_slow.watch import Step, Watch
+
+    session = Session(Watch(), 1.0, False)
+    ordinary = [Step(1.0, {}, Counter(forward=1, backwards=1)) for _ in range(4)]
+    session.usual = {'forward': 1, 'backwards': 1}
+    for longer, name in (
+        (Counter(forward=5, backwards=5), 'other'),
+        (Counter(forward=5, backwards=1), 'evaluation'),
+        (Counter(forward=1, backwards=1, evaluation=4), 'evaluation'),
+    ):
+        session.plain = [*ordinary, Step(6.0, {}, longer)]
+        assert _between(session, ordinary) == {name: 1.0}
+
+
 def test_a_tested_finding_says_what_its_test_found():
     from why_slow.report import gain
 

@@ -100,6 +100,13 @@ def test_the_copy_is_of_the_module_with_most_forward_time(tmp_path, output):
 
 
 @pytest.mark.slow
+def test_the_copy_has_the_input_that_takes_longest(tmp_path):
+    text = training(batches='DataLoader(data, 1024)', loss='loss_function(net(x), y) + net(x[:8]).mean()')
+    run, _ = watched(tmp_path, text, seconds=3)
+    assert run.session.batch_size == len(run.session.copy.args[0]) == 1024
+
+
+@pytest.mark.slow
 def test_autocast_is_not_tried_where_the_script_uses_it(tmp_path):
     from why_slow.whatifs import Autocast
 

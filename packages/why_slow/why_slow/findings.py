@@ -641,10 +641,13 @@ def copies(e: Evidence) -> Finding | None:
 
 
 def kept_graph(e: Evidence) -> Finding | None:
-    alive, number = e.session.kept
+    graphs = e.session.graphs
+    if graphs is None:
+        return None
+    alive, number = sum(graphs.outlived), len(graphs.outlived)
     if number < 3 or alive < 0.8 * number:
         return None
-    line = e.session.graphs.keeper()
+    line = graphs.keeper()
     growth = e.session.memory.get('growth_per_step', 0.0)
     fresh = growth / 4096 * PAGE_FAULT  # what is kept cannot be used again, so each step takes fresh memory
     return Finding(

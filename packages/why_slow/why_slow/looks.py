@@ -17,7 +17,7 @@ import sys
 import sysconfig
 import threading
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -210,7 +210,8 @@ class OperatorLook:
             result.count += 1
             result.seconds += own
             flops = event.flops or 0
-            if event.name in ('aten::conv1d', 'aten::conv2d', 'aten::conv3d'):
+            with_gradients = event.sequence_nr >= 0
+            if with_gradients and event.name in ('aten::conv1d', 'aten::conv2d', 'aten::conv3d'):
                 flops *= 3  # the profiler counts the forward pass alone
             if 'mm' in event.name or 'conv' in event.name:
                 result.flops += flops
@@ -297,6 +298,7 @@ class LineLook:
         self.torch = torch
         self.watch = watch
         self.parameters: set[int] = set()
+        self.data: set[int] = set()  # what ``.data`` of a parameter gave
         self.kept: list[Any] = []
 
     @staticmethod
@@ -331,7 +333,7 @@ class LineLook:
                 one.wide += a.dtype == self.torch.float64
                 if id(a) in parameters:
                     one.arguments[id(a)] += 1
-                    touched = True
+                touched = touched or id(a) in parameters or id(a) in self.data
         one.parameters += touched
         if isinstance(result, Tensor) and name in COPYING:
             if not (args and isinstance(args[0], Tensor) and args[0].data_ptr() == result.data_ptr()):
@@ -356,6 +358,9 @@ class LineLook:
                 name = getattr(function, '__name__', str(function))
                 if name == '__get__':
                     name = getattr(getattr(function, '__self__', None), '__name__', name)
+                    if name == 'data' and id(args[0]) in look.parameters:
+                        look.data.add(id(result))
+                        look.kept.append(result)  # so that its id means this tensor for the whole step
                     if name != 'grad':
                         return result
                 look.record(name, args, result, seconds, sys._getframe(1))
@@ -474,6 +479,7 @@ class Samples:
 
 
 SCALING = ('MulBackward0', 'DivBackward0')
+LATER = 4  # steps after which a graph should be gone
 
 
 class KeptGraphs:
@@ -485,13 +491,18 @@ class KeptGraphs:
 
     def __init__(self, watch: Any) -> None:
         self.watch = watch
-        self.marks: list[tuple[int, weakref.ref]] = []
+        self.waiting: deque[tuple[int, weakref.ref]] = deque()
+        self.outlived: list[bool] = []  # of each graph, whether it lived some steps later
         self.line: tuple | None = None
 
     def start(self) -> None:
         self.watch.on_backward = self._mark
 
     def _mark(self, tensor: Any) -> None:
+        # Asked while the script runs, for its variables go when it is ended, and a list may go with an epoch.
+        while self.waiting and self.waiting[0][0] < self.watch.steps - LATER:
+            _, mark = self.waiting.popleft()
+            self.outlived.append(mark() is not None)
         node = getattr(tensor, 'grad_fn', None)
         if node is None:
             return
@@ -503,15 +514,10 @@ class KeptGraphs:
             for inner, _ in node.next_functions:
                 if inner is not None and 'AccumulateGrad' not in inner.name():
                     inner.metadata['why_slow'] = mark
-        self.marks.append((self.watch.steps, weakref.ref(mark)))
+        self.waiting.append((self.watch.steps, weakref.ref(mark)))
 
     def stop(self) -> None:
         self.watch.on_backward = None
-
-    def alive(self, before: int) -> tuple[int, int]:
-        """Of the graphs marked earlier than step ``before``, how many live, and how many there were."""
-        old = [mark() is not None for step, mark in self.marks if step < before]
-        return sum(old), len(old)
 
     def keeper(self) -> tuple | None:
         """The line of the script that keeps the loss, as far as its text tells."""

@@ -48,7 +48,6 @@ class Session:
     lines: looks.LineLook | None = None
     samples: looks.Samples | None = None
     graphs: looks.KeptGraphs | None = None
-    kept: tuple[int, int] = (0, 0)  # graphs of former steps that still live, of so many
     settings: dict[str, Any] = field(default_factory=dict)
     loader: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)
@@ -133,8 +132,6 @@ def plan(session: Session) -> Generator[None, Step, None]:
             break
     session.usual = usual_counts(session.plain)
     session.memory['growth_per_step'] = max(0.0, (_resident() - memory) / max(1, watch.steps - session.warm))
-    if session.graphs is not None:  # asked while the script runs, for its variables go when it is ended
-        session.kept = session.graphs.alive(watch.steps - 4)
     session.compiled = _compiled(before, _compilation(), session.compiled_before)
     session.cost = _own_cost(session)
     if session.torch is None:
@@ -415,8 +412,8 @@ def _sizes(session: Session) -> None:
 
 
 def _longest(watch: Watch) -> Call:
-    """The call of the root module that has most of the forward time."""
-    return max(watch.inputs.values(), key=lambda call: call.seconds)
+    """The call of the root module that has most of the forward time, if possible of one that trains."""
+    return max(watch.inputs.values(), key=lambda call: (call.module.training, call.seconds))
 
 
 def _own_cost(session: Session) -> float:

@@ -138,7 +138,8 @@ def _between(session: Session, ordinary: list[Any]) -> dict[str, float]:
             own = min(extra, step.parts.get(part, 0.0))
             found[part] = found.get(part, 0.0) + own
             extra -= own
-        evaluated = any(step.counts[name] > session.usual.get(name, 0) for name in ('evaluation', 'forward'))
+        more = {name for name in step.counts if step.counts[name] > session.usual.get(name, 0)}
+        evaluated = 'evaluation' in more or 'forward' in more and 'backwards' not in more
         found['evaluation' if evaluated else 'other'] = (
             found.get('evaluation' if evaluated else 'other', 0.0) + extra
         )

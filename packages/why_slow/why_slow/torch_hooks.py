@@ -292,12 +292,8 @@ def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
             if next(self.parameters(), None) is not None:
                 watch.calls[id(self)] += 1
                 watch.counts['calls of one module'] = max(watch.calls.values())
-        call = None
-        if watch.keep_input and part == 'forward':
-            call = watch.inputs.setdefault(id(self), Call(self))
-            call.args, call.kwargs = args, kwargs
-            call.autocast = torch.get_autocast_dtype('cpu') if torch.is_autocast_enabled('cpu') else None
-            call.began = perf_counter()
+        keep = watch.keep_input and part == 'forward'
+        began = perf_counter()
         watch.enter(part)
         try:
             if watch.forward_call is not None and part == 'forward':
@@ -305,8 +301,10 @@ def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
             return original(self, *args, **kwargs)
         finally:
             watch.leave()
-            if call is not None:
-                call.seconds += perf_counter() - call.began
+            if keep:
+                autocast = torch.get_autocast_dtype('cpu') if torch.is_autocast_enabled('cpu') else None
+                call = watch.inputs.setdefault(id(self), Call(self))
+                call.add(perf_counter() - began, args, kwargs, autocast)
 
     __call__.why_slow = True
     return __call__

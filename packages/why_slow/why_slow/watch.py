@@ -38,14 +38,21 @@ class Step:
 
 @dataclass
 class Call:
-    """The last input of a root module, and the seconds of all its forward passes since inputs are kept."""
+    """The forward passes of a root module: their seconds, and the input of the one that took longest."""
 
     module: Any
+    seconds: float = 0.0
+    longest: float = 0.0
     args: tuple = ()
     kwargs: dict = field(default_factory=dict)
     autocast: Any = None  # the type to which autocast was switched on
-    began: float = 0.0
-    seconds: float = 0.0
+
+    def add(self, seconds: float, args: tuple, kwargs: dict, autocast: Any) -> None:
+        """Note one forward pass."""
+        self.seconds += seconds
+        if seconds > self.longest:
+            self.longest = seconds
+            self.args, self.kwargs, self.autocast = args, kwargs, autocast
 
 
 def usual_counts(steps: list[Step]) -> dict[str, int]:
