@@ -364,8 +364,16 @@ def test_a_convolution_without_gradients_has_no_backward_pass():
 
 @pytest.mark.slow
 def test_an_evaluation_with_gradients_in_each_step(tmp_path):
-    _, found = watched(tmp_path, training(after='net.eval(); net(x); net.train()'))
-    assert 'evaluation-gradients' in ids(found)
+    before = """
+def test(x):
+    net.eval()
+    accuracy = net(x)
+    net.train()
+"""
+    text = training(before=before, after='test(x)')
+    line = 1 + text.splitlines().index('    accuracy = net(x)')
+    _, found = watched(tmp_path, text)
+    assert [f['line'] for f in found['findings'] if f['id'] == 'evaluation-gradients'] == [f'train.py:{line}']
 
 
 @pytest.mark.slow

@@ -709,7 +709,7 @@ def evaluation_gradients(e: Evidence) -> Finding | None:
         f'{graphs:,.0f} forward passes in {len(steps)} steps ran with gradients and without a backward pass; '
         f'they took '
         f'{percent(seconds / total)} of the time. Use torch.no_grad() or torch.inference_mode() around them.',
-        _line_of(e, '.eval()'),
+        looks.named(e.session.watch.evaluated_at) or _line_of(e, '.eval()'),
         without(total, 0.5 * seconds),
     )
 

@@ -459,8 +459,8 @@ def _try_on_copy(session: Session) -> None:
     if len(watch.inputs) > 1:
         session.tried = name
         session.notes.append(
-            f'Of several modules that the script calls, {name} takes most of the forward pass. Twice the '
-            'batch, another type, the channels last and torch.compile were tried on it alone.'
+            f'Of the modules that train, {name} takes most of the forward pass. Twice the batch, another '
+            'type, the channels last and torch.compile were tried on it alone.'
         )
     watch.inputs = {}
     try:

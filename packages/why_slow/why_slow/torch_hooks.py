@@ -7,9 +7,11 @@ before. No mark calls anything inside of compiled code.
 
 import functools
 import gc
+import sys
 from time import perf_counter
 from typing import Any
 
+from why_slow.looks import scripts_line
 from why_slow.watch import Call, Watch
 
 MISSING = object()
@@ -160,6 +162,7 @@ def _backward(torch: Any, watch: Watch, patches: Patches) -> None:
             if watch.evaluating:  # the pass before is used, so it was no evaluation, in whichever mode
                 watch.counts['evaluation with gradients'] -= 1
                 watch.evaluating = False
+                watch.evaluated_at = None
             watch.anomaly = anomaly = torch.is_anomaly_enabled()
             if anomaly and watch.no_anomaly:
                 torch.set_anomaly_enabled(False)
@@ -289,6 +292,8 @@ def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
         if with_gradients:
             watch.evaluating = not self.training
             watch.counts['evaluation with gradients'] += watch.evaluating
+            if watch.evaluating and watch.evaluated_at is None:
+                watch.evaluated_at = scripts_line(sys._getframe(1))
             if next(self.parameters(), None) is not None:
                 watch.calls[id(self)] += 1
                 watch.counts['calls of one module'] = max(watch.calls.values())

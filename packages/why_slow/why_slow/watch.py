@@ -96,6 +96,9 @@ class Watch:
         self.closer: int | None = None
         self.since_closed = 0
         self.optimizers: dict[int, Any] = {}
+        self.evaluated_at: tuple[str, int] | None = (
+            None  # the line of a pass in evaluation mode, with gradients
+        )
         self.closures = False  # whether an optimizer was given a closure
         self.backwards_alone = 0
         self.by_backward = False
