@@ -305,7 +305,7 @@ def closure():
     loss = loss_function(net(x), y)
     loss.backward()
     print(loss.item(), file=log)
-    time.sleep(0.03)
+    time.sleep(0.1)
     return loss
 
 log = open('log.txt', 'w')
@@ -313,9 +313,8 @@ while True:
     for x, y in Batches():
         {call}
 """
-    line = 1 + text.splitlines().index('    time.sleep(0.03)')
+    line = 1 + text.splitlines().index('    time.sleep(0.1)')
     _, found = watched(tmp_path, text, seconds=3)
-    assert found['step']['parts']['rest'] > found['step']['parts']['optimizer']
     assert {'gaps', 'synchronization'} <= set(ids(found))
     assert [f['line'] for f in found['findings'] if f['id'] == 'gaps'] == [f'train.py:{line}']
 
