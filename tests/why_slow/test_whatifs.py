@@ -93,7 +93,9 @@ optimizer = torch.optim.Adam([*net.parameters(), *other.parameters()], fused=Tru
     'output', ['net(x) + other(x)[:, :10]', 'net(other(x))'], ids=['called last', 'input with a graph']
 )
 def test_the_copy_is_of_the_module_with_most_forward_time(tmp_path, output):
-    run, found = watched(tmp_path, training(before=SECOND, loss=f'loss_function({output}, y)'), what_ifs=True)
+    run, found = watched(
+        tmp_path, training(before=SECOND, loss=f'loss_function({output}, y)'), seconds=6, what_ifs=True
+    )
     assert isinstance(run.session.copy.original, torch.nn.Sequential)
     assert 'double-batch' in {result['id'] for result in found['what_ifs']}
     assert [note for note in found['notes'] if 'Sequential takes most of the forward pass' in note]
@@ -102,7 +104,7 @@ def test_the_copy_is_of_the_module_with_most_forward_time(tmp_path, output):
 @pytest.mark.slow
 def test_the_copy_has_the_input_that_takes_longest(tmp_path):
     text = training(batches='DataLoader(data, 1024)', loss='loss_function(net(x), y) + net(x[:8]).mean()')
-    run, _ = watched(tmp_path, text, seconds=3, what_ifs=True)
+    run, _ = watched(tmp_path, text, seconds=6, what_ifs=True)
     assert run.session.batch_size == len(run.session.copy.args[0]) == 1024
 
 
@@ -112,7 +114,7 @@ def test_autocast_is_not_tried_where_the_script_uses_it(tmp_path):
 
     before = "autocast = torch.autocast('cpu', torch.bfloat16)"
     run, _ = watched(
-        tmp_path, training(before=before, loss='loss_function(autocast(net)(x), y)'), what_ifs=True
+        tmp_path, training(before=before, loss='loss_function(autocast(net)(x), y)'), seconds=6, what_ifs=True
     )
     assert run.session.copy.autocast == torch.bfloat16
     assert not Autocast(run.session).applies()
