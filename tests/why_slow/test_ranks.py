@@ -41,7 +41,7 @@ LARGE = 'nn.Sequential(nn.Linear(64, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn
 AGREE = """weights = torch.cat([p.detach().flatten() for p in net.parameters()])
     both = [torch.empty_like(weights) for _ in range(2)]
     dist.all_gather(both, weights)
-    print('equal', torch.equal(*both), flush=True)"""
+    print(f'equal {torch.equal(*both)}\\n', end='', flush=True)"""
 QUICK = ['--no-what-ifs']
 DDP = 'nn.parallel.DistributedDataParallel({})'
 
