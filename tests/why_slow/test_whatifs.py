@@ -1,13 +1,19 @@
 """Verdicts, intervals, and remedies that are restored."""
 
 import math
+from itertools import islice
+from types import SimpleNamespace
 
 import pytest
 
 from tests.why_slow.scripts import training, watched
-from why_slow.whatifs import agreement, interval, verdict
+from why_slow.watch import Watch
+from why_slow.whatifs import ReplayBatch, agreement, interval, verdict
 
 torch = pytest.importorskip('torch')
+from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
+
+from why_slow.torch_hooks import attach  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -38,6 +44,97 @@ def test_agreement():
     assert agreement(one, [torch.tensor(1.1)]) == 'differs'
     assert agreement(one, [torch.tensor(math.nan)]) == 'differs'
     assert agreement(one, []) == 'not compared'
+
+
+class Replayed:
+    """The replay of a loader's batch, as the what-ifs switch it, without a script."""
+
+    def __init__(self):
+        self.watch = Watch()
+        self.session = SimpleNamespace(watch=self.watch, torch=torch, usual={'batches': 1})
+        self.patches = attach(torch, self.watch)
+        self.watch.active = True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.patches.restore()
+
+    def keep_batch(self, loader):
+        self.watch.keep_batch = True
+        batch = next(iter(loader))
+        self.watch.keep_batch = False
+        self.watch.fresh()
+        return batch
+
+    def switch(self):
+        self.remedy = ReplayBatch(self.session)
+        assert self.remedy.applies()
+        self.remedy.apply()
+
+    def step(self, batches):
+        """The batch of the next step."""
+        self.watch.fresh()
+        return next(batches)
+
+
+def numbers(first, batch_size=2):
+    """A loader of four batches."""
+    return DataLoader(TensorDataset(torch.arange(float(first), first + 4 * batch_size)), batch_size)
+
+
+def test_a_batch_is_replayed_to_its_own_loader_alone():
+    training, validation = numbers(0), numbers(100)
+    with Replayed() as replayed:
+        replayed.keep_batch(training)
+        replayed.switch()
+        both = zip(training, validation, strict=True)
+        for i in range(2):
+            (x,), (u,) = replayed.step(both)
+            assert x.tolist() == [0, 1]
+            assert u.tolist() == [100 + 2 * i, 101 + 2 * i]
+        replayed.watch.fresh()
+        assert len(list(islice(validation, 100))) == 4
+
+
+def test_a_replay_ends_within_a_step_and_with_the_epoch():
+    training = numbers(0)
+    with Replayed() as replayed:
+        replayed.keep_batch(training)
+        replayed.switch()
+        replayed.watch.fresh()
+        assert len(list(islice(training, 100))) == 4
+        batches = iter(training)
+        for _ in range(2):
+            replayed.step(batches)
+        replayed.remedy.restore()
+        assert len(list(islice(batches, 100))) == 2
+
+
+def test_a_loader_made_anew_for_each_epoch_is_the_same_loader():
+    with Replayed() as replayed:
+        replayed.keep_batch(numbers(0))
+        replayed.switch()
+        [x] = replayed.step(iter(numbers(10)))
+        assert x.tolist() == [0, 1]
+
+
+def test_a_replayed_batch_is_as_it_was():
+    """Although the script takes the batch to pieces, and changes it in place."""
+    data = [{'x': torch.ones(2), 'label': i} for i in range(8)]
+    training = DataLoader(data, 2)
+    with Replayed() as replayed:
+        batch = replayed.keep_batch(training)
+        batch.pop('label')
+        batch['x'].div_(2)
+        replayed.switch()
+        batches = iter(training)
+        for _ in range(3):
+            batch = replayed.step(batches)
+            assert batch.pop('label').tolist() == [0, 1]
+            assert batch['x'].eq(1).all()
+            batch['x'].div_(2)
 
 
 @pytest.mark.slow
@@ -79,7 +176,7 @@ class Slow(torch.utils.data.Dataset):
     [result] = [r for r in found['what_ifs'] if r['id'] == 'replay-batch']
     assert result['verdict'] == 'faster'
     assert found['findings'][0]['id'] == 'loader'
-    assert run.watch.replaying is None
+    assert run.watch.replaying == 0
 
 
 SECOND = """

@@ -384,10 +384,9 @@ def _sizes(session: Session) -> None:
     batch's size."""
     watch, memory = session.watch, session.memory
     memory['peak'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-    loader = watch.loader
-    if loader is not None:
-        session.loader['workers'] = getattr(loader, '_num_workers', 0)
-        session.loader['batch_size'] = getattr(getattr(loader, '_index_sampler', None), 'batch_size', None)
+    if watch.kept is not None:
+        session.loader['workers'] = watch.kept.workers
+        session.loader['batch_size'] = watch.kept.batch_size
     if session.torch is None:
         return
     Tensor = session.torch.Tensor

@@ -5,9 +5,12 @@ All are attributes of classes or modules, replaced by :func:`attach` and put bac
 before. No mark calls anything inside of compiled code.
 """
 
+import copy
 import functools
 import gc
+import math
 import sys
+import weakref
 from time import perf_counter
 from typing import Any
 
@@ -116,21 +119,27 @@ def _loader(torch: Any, watch: Watch, patches: Patches) -> None:
     from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterator
 
     following, starting = Iterator.__next__, DataLoader.__iter__
+    replayed = weakref.WeakKeyDictionary()  # how many batches an iterator was spared in this epoch
 
     @functools.wraps(following)
     def __next__(self):
         if not watch.active or not watch.mine() or watch.part == 'loader':
             return following(self)
-        if watch.replaying is not None:
-            return watch.replaying
+        spared = replayed.get(self, 0)
+        if spared and self._num_yielded + spared >= _length(self):
+            raise StopIteration  # an epoch has as many batches as without us
+        if watch.counts['batches'] < watch.replaying and watch.kept.is_from(self):
+            watch.counts['batches'] += 1
+            replayed[self] = spared + 1
+            return copied(torch, watch.kept.batch)
         watch.enter('loader')
         try:
             batch = following(self)
+            if watch.keep_batch and watch.kept is None and torch.is_grad_enabled():  # not of an evaluation
+                watch.kept = KeptBatch(torch, self, batch)
         finally:
             watch.leave()
         watch.counts['batches'] += 1
-        if watch.keep_batch:
-            watch.batch, watch.loader = batch, self
         return batch
 
     @functools.wraps(starting)
@@ -139,11 +148,59 @@ def _loader(torch: Any, watch: Watch, patches: Patches) -> None:
             return starting(self)
         watch.counts['epochs'] += 1
         with watch.within('start of an epoch'):
-            return starting(self)
+            iterator = starting(self)
+        replayed.pop(iterator, None)  # persistent workers begin another epoch with the same iterator
+        return iterator
 
     patches.put(Iterator, '__next__', __next__)
     patches.put(Iterator, 'next', __next__) if hasattr(Iterator, 'next') else None
     patches.put(DataLoader, '__iter__', __iter__)
+
+
+class KeptBatch:
+    """A copy of one batch, and which loader it is from; only this loader hands it out again."""
+
+    def __init__(self, torch: Any, iterator: Any, batch: Any) -> None:
+        self.batch = copied(torch, batch)
+        self.workers = iterator._num_workers
+        self.batch_size = getattr(iterator._index_sampler, 'batch_size', None)
+        self._remember(iterator._dataset)
+
+    def _remember(self, dataset: Any) -> None:
+        self.kind = type(dataset)
+        try:
+            self.dataset = weakref.ref(dataset)
+        except TypeError:  # a list has no weak references
+            self.dataset = lambda: dataset
+
+    def is_from(self, iterator: Any) -> bool:
+        """Whether the iterator reads the same data set, or one like it that a script makes anew for each
+        epoch."""
+        dataset = self.dataset()
+        if dataset is None and type(iterator._dataset) is self.kind:
+            self._remember(iterator._dataset)
+            return True
+        return dataset is iterator._dataset
+
+
+def copied(torch: Any, batch: Any) -> Any:
+    """A batch in containers and tensors of its own, for a script may take a batch to pieces or change it
+    in place."""
+
+    def of_its_own(leaf):
+        if isinstance(leaf, torch.Tensor):
+            return leaf.detach().clone()
+        return copy.deepcopy(leaf)
+
+    return torch.utils._pytree.tree_map(of_its_own, batch)
+
+
+def _length(iterator: Any) -> float:
+    """The batches of an epoch; infinity where the loader does not know them."""
+    try:
+        return len(iterator._index_sampler)
+    except (TypeError, NotImplementedError):
+        return math.inf
 
 
 def _backward(torch: Any, watch: Watch, patches: Patches) -> None:

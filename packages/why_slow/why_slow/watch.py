@@ -87,10 +87,9 @@ class Watch:
         self.swallowed = 0
         self.given_up: Callable[[], None] | None = None
         self.over = False
-        self.replaying: Any = None  # a batch that the loader hands out again
         self.keep_batch = False
-        self.batch: Any = None
-        self.loader: Any = None
+        self.kept: Any = None  # a batch that its loader can hand out again
+        self.replaying = 0  # how many times in a step it does so at most
         self.keep_losses = False
         self.order: list[int] = []
         self.closer: int | None = None

@@ -255,13 +255,13 @@ class ReplayBatch(Remedy):
     part = 'loader'
 
     def applies(self):
-        return self.watch.batch is not None
+        return self.watch.kept is not None
 
     def apply(self):
-        self.watch.replaying = self.watch.batch
+        self.watch.replaying = self.session.usual.get('batches', 0)
 
     def restore(self):
-        self.watch.replaying = None
+        self.watch.replaying = 0
 
 
 class NoGc(Remedy):
@@ -658,7 +658,8 @@ def compare_losses(session: Any, chosen: list[Remedy]) -> Generator[None, Step, 
     except Exception:  # what cannot be copied is not compared
         return {}
     watch.keep_losses = True
-    watch.replaying = watch.batch
+    if watch.kept is not None:
+        watch.replaying = session.usual.get('batches', 0)
 
     def two_steps() -> Generator[None, Step, list[Any]]:
         state.restore()
@@ -682,7 +683,7 @@ def compare_losses(session: Any, chosen: list[Remedy]) -> Generator[None, Step, 
                 found[remedy.id] = agreement(base, losses)
     finally:
         watch.keep_losses = False
-        watch.replaying = None
+        watch.replaying = 0
     with contextlib.suppress(Exception):
         state.restore()
     return found
