@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from tests.why_slow.scripts import training, watched
+from why_slow.trial import Copy
 from why_slow.watch import Watch
-from why_slow.whatifs import ReplayBatch, agreement, interval, verdict
+from why_slow.whatifs import Autocast, Foreach, Fused, ReplayBatch, agreement, interval, verdict
 
 torch = pytest.importorskip('torch')
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
@@ -135,6 +136,50 @@ def test_a_replayed_batch_is_as_it_was():
             assert batch.pop('label').tolist() == [0, 1]
             assert batch['x'].eq(1).all()
             batch['x'].div_(2)
+
+
+class FailsInBfloat16(torch.nn.Linear):
+    """With batches of three rows alone, so that a trial on a batch of two does not show it."""
+
+    def forward(self, x):
+        y = super().forward(x)
+        if len(x) == 3:
+            y = torch.zeros(len(x), 2).index_add_(0, torch.arange(len(x)), y)
+        return y
+
+
+def tried_autocast(model):
+    """The remedy, tried on a copy of the model and switched on."""
+    watch = Watch()
+    trial = Copy(torch, model, (torch.ones(2, 2),), {})
+    session = SimpleNamespace(torch=torch, watch=watch, copy=trial, compiles=False, notes=[])
+    remedy = Autocast(session)
+    assert remedy.applies()
+    remedy.apply()
+    return remedy
+
+
+@pytest.mark.parametrize('the_tried_one', [True, False])
+def test_a_model_that_fails_with_a_change_is_called_without(the_tried_one):
+    tried, other = FailsInBfloat16(2, 2), FailsInBfloat16(2, 2)
+    remedy = tried_autocast(tried)
+    model = tried if the_tried_one else other
+    x = torch.ones(3, 2)
+    result = remedy.watch.forward_call(type(model).__call__, model, (x,), {})
+    assert result.equal(model(x))
+    assert remedy.failed == the_tried_one
+    assert len(remedy.session.notes) == the_tried_one
+    assert remedy.applies() != the_tried_one
+
+
+@pytest.mark.parametrize('options', [{'lr': torch.tensor(1e-3)}, {'differentiable': True}])
+@pytest.mark.parametrize('flag', [Foreach, Fused])
+def test_an_optimizer_that_the_flags_do_not_suit(flag, options):
+    parameters = torch.nn.Linear(2, 2).parameters()
+    optimizer = torch.optim.Adam(parameters, foreach=False, **options)
+    watch = Watch()
+    watch.optimizers = {id(optimizer): optimizer}
+    assert not flag(SimpleNamespace(torch=torch, watch=watch)).applies()
 
 
 @pytest.mark.slow

@@ -517,7 +517,8 @@ def _what_ifs(session: Session, until: float) -> Generator[None, Step, None]:
         session.say(f'what if: {remedy.title}')
         result = yield from whatifs.paired(session, remedy, perf_counter() + left / (len(chosen) - number))
         result.losses = losses.get(remedy.id, 'not compared')
-        session.results.append(result)
+        if not remedy.failed:
+            session.results.append(result)
     if session.copy is not None and not session.compiles and signal_free():
         yield from _compile(session, end, step)
 
@@ -539,7 +540,8 @@ def _compile(session: Session, until: float, step: float) -> Generator[None, Ste
     gain = result.before - result.after
     pays = f'; it pays off after {first / gain:,.0f} steps' if result.verdict == 'faster' and gain > 0 else ''
     result.note = f'its first call took {first:.1f} s{pays}'
-    session.results.append(result)
+    if not remedy.failed:
+        session.results.append(result)
 
 
 def signal_free() -> bool:

@@ -73,6 +73,7 @@ class Remedy:
     title = ''
     finding: str | None = None
     part = ''  # of a step, if it can make only this part shorter
+    failed = False  # whether the model raised an error with it, which the script was spared
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -197,7 +198,11 @@ class OptimizerFlag(Remedy):
             return False
         if self.flag == 'foreach' and any(g.get('fused') for g in self.groups):
             return False
-        if self.flag == 'fused' and any(g.get('differentiable') or g.get('maximize') for g in self.groups):
+        if any(g.get('differentiable') for g in self.groups):
+            return False
+        if any(isinstance(value, self.torch.Tensor) for g in self.groups for value in g.values()):
+            return False  # a learning rate that is a tensor is not taken by all of them
+        if self.flag == 'fused' and any(g.get('maximize') for g in self.groups):
             return False
         kinds = {type(o).__name__ for o in optimizers}
         if self.flag == 'fused' and not kinds <= {'Adam', 'AdamW', 'SGD', 'Adagrad'}:
@@ -278,21 +283,35 @@ class NoGc(Remedy):
 
 
 class Forward(Remedy):
-    """Something around the call of the root module. It is tried on a copy first, so that it cannot break
-    the script."""
+    """Something around the call of the root module. It is tried on a copy first, and given up if the
+    module fails with it all the same, so that it cannot break the script."""
 
     def applies(self):
         session = self.session
-        if session.copy is None or session.compiles:
+        if session.copy is None or session.compiles or self.failed:
             return False
         try:
-            session.copy.step(self.call)
+            session.copy.step(self.changed)
         except Exception:
             return False
         return True
 
-    def call(self, original, module, args, kwargs):
+    def changed(self, original, module, args, kwargs):
+        """The module's result, with the change."""
         raise NotImplementedError
+
+    def call(self, original, module, args, kwargs):
+        """The same for the module that was tried, and as it is for all others or after a failure."""
+        if module is self.session.copy.original and not self.failed:
+            try:
+                return self.changed(original, module, args, kwargs)
+            except Exception as error:
+                self.failed = True
+                self.session.notes.append(
+                    f'The test of {self.title} was given up: with it the model fails with '
+                    f'{type(error).__name__}.'
+                )
+        return original(module, *args, **kwargs)
 
     def apply(self):
         self.watch.forward_call = self.call
@@ -308,7 +327,7 @@ class Autocast(Forward):
         copy = self.session.copy
         return copy is not None and copy.autocast is None and super().applies()
 
-    def call(self, original, module, args, kwargs):
+    def changed(self, original, module, args, kwargs):
         with self.torch.autocast('cpu', self.torch.bfloat16):
             result = original(module, *args, **kwargs)
         return self._wide(result)
@@ -340,7 +359,7 @@ class ChannelsLast(Forward):
         ]
         return bool(convolutions) and super().applies()
 
-    def call(self, original, module, args, kwargs):
+    def changed(self, original, module, args, kwargs):
         return original(module, *map(self._laid, args), **{k: self._laid(v) for k, v in kwargs.items()})
 
     def _laid(self, x):
@@ -368,7 +387,7 @@ class Compiled(Forward):
             with config.patch(compile_threads=1), _alarm(seconds):
                 self.compiled = torch.compile(module.forward)
                 began = perf_counter()
-                trial.step(self.call, module=module)
+                trial.step(self.changed, module=module)
                 return perf_counter() - began
         except Exception as error:
             session.notes.append(
@@ -385,9 +404,7 @@ class Compiled(Forward):
                 for buffer, value in zip(module.buffers(), buffers, strict=True):
                     buffer.copy_(value)
 
-    def call(self, original, module, args, kwargs):
-        if module is not self.session.copy.original:
-            return original(module, *args, **kwargs)
+    def changed(self, original, module, args, kwargs):
         return self.compiled(*args, **kwargs)
 
 
@@ -462,7 +479,7 @@ def paired(session: Any, remedy: Remedy, until: float) -> Generator[None, Step, 
     before, after, ratios = [], [], []
     session.switched = remedy
     quartet = perf_counter()
-    while len(ratios) < ENOUGH:
+    while len(ratios) < ENOUGH and not remedy.failed:
         a1 = yield from ordinary(session, 1, BLOCK)
         remedy.apply()
         session.changed = True
