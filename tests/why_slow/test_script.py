@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.why_slow.scripts import training
+from tests.why_slow.scripts import training, watched
 
 COMMAND = [sys.executable, '-m', 'why_slow', '--seconds', '3', '--no-what-ifs']
 
@@ -108,6 +108,25 @@ def test_an_error_in_a_hooked_call_has_the_scripts_own_traceback(tmp_path):
     assert done.returncode == expected.returncode == 1
     said = [line for line in done.stderr.splitlines() if not line.startswith('why_slow: ')]
     assert said == expected.stderr.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'statement',
+    [
+        'torch.sparse.mm(sparse, net[0].weight.t()).sum().backward()',
+        'sparse.double(), sparse.to(torch.float64)',
+        'torch.func.grad(lambda weight: (weight * weight).sum())(net[0].weight)',
+        'torch.func.vmap(lambda row: row.clone() + 1)(x)',
+    ],
+)
+def test_a_look_leaves_special_tensors_alone(tmp_path, statement):
+    pytest.importorskip('torch')
+    text = training(before='sparse = torch.eye(64).to_sparse()', after=statement)
+    run, _ = watched(tmp_path, text, seconds=3)
+    assert run.watch.failure is None
+    assert run.ended == 'steps'
+    assert run.session.lines.calls
 
 
 @pytest.mark.slow

@@ -336,8 +336,9 @@ class LineLook:
                 touched = touched or id(a) in parameters or id(a) in self.data
         one.parameters += touched
         if isinstance(result, Tensor) and name in COPYING:
-            if not (args and isinstance(args[0], Tensor) and args[0].data_ptr() == result.data_ptr()):
-                one.bytes += result.numel() * result.element_size()
+            with contextlib.suppress(RuntimeError):  # sparse tensors, and those in torch.func
+                if not (args and isinstance(args[0], Tensor) and args[0].data_ptr() == result.data_ptr()):
+                    one.bytes += result.numel() * result.element_size()
 
     def _prepare(self) -> None:
         optimizers = self.watch.optimizers.values()
@@ -368,22 +369,40 @@ class LineLook:
 
         def pack(tensor):
             if id(tensor) not in look.parameters:
-                storage = tensor.untyped_storage()
-                look.saved[storage.data_ptr()] = storage.nbytes()
-            return tensor
+                with contextlib.suppress(RuntimeError):  # as above
+                    storage = tensor.untyped_storage()
+                    look.saved[storage.data_ptr()] = storage.nbytes()
+            return tensor.detach()  # the tensor itself would refer to the graph that refers to it
+
+        graph = torch.autograd.graph
+        self.disable = disable = graph.disable_saved_tensors_hooks
+
+        @functools.wraps(disable)
+        def disable_saved_tensors_hooks(message):
+            look.end_hooks()
+            look.saved = {}  # it has not seen all of them
+            return disable(message)
 
         self.mode = Mode()
         self.mode.__enter__()
-        self.saved_hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t)
+        self.saved_hooks = graph.saved_tensors_hooks(pack, lambda t: t)
         try:
             self.saved_hooks.__enter__()
         except RuntimeError:  # the script does not allow hooks here
             self.saved_hooks = None
+        graph.disable_saved_tensors_hooks = disable_saved_tensors_hooks
+
+    def end_hooks(self) -> None:
+        """See no more saved tensors: torch.func, which the script may use in the step, works only without
+        hooks."""
+        if self.saved_hooks is not None:
+            self.saved_hooks.__exit__(None, None, None)
+            self.saved_hooks = None
 
     def stop(self) -> None:
         """End it, between two steps."""
-        if self.saved_hooks is not None:
-            self.saved_hooks.__exit__(None, None, None)
+        self.torch.autograd.graph.disable_saved_tensors_hooks = self.disable
+        self.end_hooks()
         self.kept = []
         self.mode.__exit__(None, None, None)
 
