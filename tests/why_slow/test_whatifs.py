@@ -1,6 +1,7 @@
 """Verdicts, intervals, and remedies that are restored."""
 
 import math
+from collections import Counter
 from itertools import islice
 from types import SimpleNamespace
 
@@ -8,8 +9,17 @@ import pytest
 
 from tests.why_slow.scripts import training, watched
 from why_slow.trial import Copy
-from why_slow.watch import Watch
-from why_slow.whatifs import Autocast, Foreach, Fused, ReplayBatch, agreement, interval, verdict
+from why_slow.watch import Step, Watch
+from why_slow.whatifs import (
+    Autocast,
+    Foreach,
+    Fused,
+    ReplayBatch,
+    agreement,
+    compare_losses,
+    interval,
+    verdict,
+)
 
 torch = pytest.importorskip('torch')
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
@@ -180,6 +190,26 @@ def test_an_optimizer_that_the_flags_do_not_suit(flag, options):
     watch = Watch()
     watch.optimizers = {id(optimizer): optimizer}
     assert not flag(SimpleNamespace(torch=torch, watch=watch)).applies()
+
+
+def test_losses_are_compared_with_the_flag_set():
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), foreach=False)
+    watch = Watch()
+    watch.optimizers = {id(optimizer): optimizer}
+    session = SimpleNamespace(torch=torch, watch=watch, roots=[model], usual={})
+    remedy = Foreach(session)
+    assert remedy.applies()
+    flags = []
+    comparing = compare_losses(session, [remedy])
+    next(comparing)
+    with pytest.raises(StopIteration) as end:
+        while True:
+            flags.append(optimizer.param_groups[0]['foreach'])
+            comparing.send(Step(1.0, {}, Counter(), [torch.tensor(1.0)]))
+    assert flags == [False, False, False, False, True, True]
+    assert end.value.value == {'foreach-optimizer': 'same'}
+    assert optimizer.param_groups[0]['foreach'] is False
 
 
 @pytest.mark.slow

@@ -191,29 +191,36 @@ class OptimizerFlag(Remedy):
     part = 'optimizer'
     flag = ''
 
+    def _optimizers(self) -> list[Any]:
+        return [o for o in self.watch.optimizers.values() if hasattr(o, 'param_groups')]
+
+    def _groups(self) -> list[dict]:
+        """The groups as they are now: ``load_state_dict`` makes others."""
+        return [g for o in self._optimizers() for g in o.param_groups if self.flag in g]
+
     def applies(self):
-        optimizers = [o for o in self.watch.optimizers.values() if hasattr(o, 'param_groups')]
-        self.groups = [g for o in optimizers for g in o.param_groups if self.flag in g]
-        if not self.groups or all(g[self.flag] for g in self.groups):
+        optimizers, groups = self._optimizers(), self._groups()
+        if not groups or all(g[self.flag] for g in groups):
             return False
-        if self.flag == 'foreach' and any(g.get('fused') for g in self.groups):
+        if self.flag == 'foreach' and any(g.get('fused') for g in groups):
             return False
-        if any(g.get('differentiable') for g in self.groups):
+        if any(g.get('differentiable') for g in groups):
             return False
-        if any(isinstance(value, self.torch.Tensor) for g in self.groups for value in g.values()):
+        if any(isinstance(value, self.torch.Tensor) for g in groups for value in g.values()):
             return False  # a learning rate that is a tensor is not taken by all of them
-        if self.flag == 'fused' and any(g.get('maximize') for g in self.groups):
+        if self.flag == 'fused' and any(g.get('maximize') for g in groups):
             return False
         kinds = {type(o).__name__ for o in optimizers}
         if self.flag == 'fused' and not kinds <= {'Adam', 'AdamW', 'SGD', 'Adagrad'}:
             return False
         return all(
             p.is_floating_point() and not p.is_sparse and (p.grad is None or not p.grad.is_sparse)
-            for g in self.groups
+            for g in groups
             for p in g['params']
         )
 
     def apply(self):
+        self.groups = self._groups()
         self.kept = [(g.get('fused'), g.get('foreach')) for g in self.groups]
         for group in self.groups:
             group['foreach'] = None
@@ -678,8 +685,11 @@ def compare_losses(session: Any, chosen: list[Remedy]) -> Generator[None, Step, 
     if watch.kept is not None:
         watch.replaying = session.usual.get('batches', 0)
 
-    def two_steps() -> Generator[None, Step, list[Any]]:
+    def two_steps(remedy: Remedy | None = None) -> Generator[None, Step, list[Any]]:
         state.restore()
+        if remedy is not None:  # applied after that, for an optimizer's flags are a part of its state
+            session.switched, session.changed = remedy, True
+            remedy.apply()
         one = yield
         two = yield
         return one.losses + two.losses
@@ -692,9 +702,7 @@ def compare_losses(session: Any, chosen: list[Remedy]) -> Generator[None, Step, 
             for remedy in chosen:
                 if isinstance(remedy, ReplayBatch):
                     continue
-                session.switched, session.changed = remedy, True
-                remedy.apply()
-                losses = yield from two_steps()
+                losses = yield from two_steps(remedy)
                 remedy.restore()
                 session.switched, session.changed = None, False
                 found[remedy.id] = agreement(base, losses)
