@@ -5,10 +5,11 @@ from collections import Counter
 from itertools import islice
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.why_slow.scripts import training, watched
-from why_slow.trial import Copy
+from why_slow.trial import Copy, random_states
 from why_slow.watch import Step, Watch
 from why_slow.whatifs import (
     Autocast,
@@ -210,6 +211,33 @@ def test_losses_are_compared_with_the_flag_set():
     assert flags == [False, False, False, False, True, True]
     assert end.value.value == {'foreach-optimizer': 'same'}
     assert optimizer.param_groups[0]['foreach'] is False
+
+
+class Noisy(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x) * np.random.rand()  # noqa: NPY002 (a script's habit)
+
+
+def test_a_trial_on_a_copy_leaves_no_trace():
+    model, seen = Noisy(2, 2), []
+    model.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    x = torch.ones(2, 2)
+    _, numbers_before, place_before, *_ = random_states(torch)[2]
+    Copy(torch, model, (x,), {}).step()
+    _, numbers_after, place_after, *_ = random_states(torch)[2]
+    assert place_after == place_before
+    assert (numbers_after == numbers_before).all()
+    assert not seen
+    assert model.weight.grad is None
+
+
+@pytest.mark.slow
+def test_without_what_ifs_the_model_is_called_by_the_script_alone(tmp_path):
+    before = 'seen = net.seen = []\nnet.register_forward_hook(lambda module, x, y: seen.append(1))'
+    run, _ = watched(tmp_path, training(before=before))
+    assert run.watch.failure is None
+    [net] = run.session.roots
+    assert len(net.seen) == run.watch.steps
 
 
 @pytest.mark.slow

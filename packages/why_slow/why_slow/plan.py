@@ -136,8 +136,8 @@ def plan(session: Session) -> Generator[None, Step, None]:
     session.cost = _own_cost(session)
     if session.torch is None:
         return
-    _try_on_copy(session)
-    if session.what_ifs and not session.ranks:
+    if session.what_ifs:
+        _try_on_copy(session)
         yield from _what_ifs(session, until)
 
 
@@ -447,6 +447,7 @@ def _try_on_copy(session: Session) -> None:
     watch, torch = session.watch, session.torch
     if (
         not watch.inputs
+        or not whatifs.State.small(session)
         or 'torch.distributed' in sys.modules
         and torch.distributed.is_available()
         and torch.distributed.is_initialized()

@@ -3,6 +3,7 @@ there."""
 
 import copy
 import random
+import sys
 from time import perf_counter
 from typing import Any
 
@@ -34,7 +35,18 @@ class Copy:
         return self.torch.utils._pytree.tree_map(detached, tree)
 
     def _copied(self):
-        return copy.deepcopy(self.original)
+        """Without the hooks, for what they write to is the script's own."""
+        copied = copy.deepcopy(self.original)
+        for module in copied.modules():
+            hooks = (
+                module._forward_pre_hooks,
+                module._forward_hooks,
+                module._backward_pre_hooks,
+                module._backward_hooks,
+            )
+            for of_a_kind in hooks:
+                of_a_kind.clear()
+        return copied
 
     def step(self, call: Any = None, module: Any = None, args: Any = None, kwargs: Any = None) -> float:
         """Seconds of a forward and a backward pass of the copy; random numbers and gradients stay as they
@@ -43,7 +55,7 @@ class Copy:
         module = self.module if module is None else module
         args = self.args if args is None else args
         kwargs = self.kwargs if kwargs is None else kwargs
-        state, pythons = torch.get_rng_state(), random.getstate()
+        states = random_states(torch)
         try:
             with torch.enable_grad():
                 began = perf_counter()
@@ -56,8 +68,7 @@ class Copy:
                 loss.backward()
                 return perf_counter() - began
         finally:
-            torch.set_rng_state(state)
-            random.setstate(pythons)
+            set_random_states(torch, states)
             for p in module.parameters():
                 p.grad = None
 
@@ -104,6 +115,21 @@ class Copy:
             return x
 
         return self._copied().to(dtype), other(self.args), other(self.kwargs)
+
+
+def random_states(torch: Any) -> tuple:
+    """The states of PyTorch's and Python's random numbers, and NumPy's or None if nothing imported it."""
+    numpy = sys.modules.get('numpy')
+    return torch.get_rng_state(), random.getstate(), numpy and numpy.random.get_state()
+
+
+def set_random_states(torch: Any, states: tuple) -> None:
+    """Begin there again."""
+    torchs, pythons, numpys = states
+    torch.set_rng_state(torchs)
+    random.setstate(pythons)
+    if numpys is not None:
+        sys.modules['numpy'].random.set_state(numpys)
 
 
 def total(torch: Any, result: Any) -> Any:

@@ -11,7 +11,6 @@ import copy
 import gc
 import math
 import os
-import random
 import signal
 import statistics
 import sys
@@ -20,6 +19,7 @@ from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 
+from why_slow.trial import random_states, set_random_states
 from why_slow.watch import Step, is_ordinary, usual_counts
 
 LEAST = 1.02  # a ratio must lie beyond this to be called faster, and below its inverse for slower
@@ -622,9 +622,7 @@ class State:
         self.values = [t.detach().clone() for t in self.tensors]
         self.gradients = [None if t.grad is None else t.grad.detach().clone() for t in self.tensors]
         self.states = [copy.deepcopy(o.state_dict()) for o in self.optimizers]
-        self.random = random.getstate()
-        self.numpy = sys.modules['numpy'].random.get_state() if 'numpy' in sys.modules else None
-        self.torchs = torch.get_rng_state()
+        self.random = random_states(torch)
 
     @staticmethod
     def small(session: Any) -> bool:
@@ -650,10 +648,7 @@ class State:
                     tensor.grad.copy_(gradient)
         for optimizer, state in zip(self.optimizers, self.states, strict=True):
             optimizer.load_state_dict(copy.deepcopy(state))
-        random.setstate(self.random)
-        if self.numpy is not None:
-            sys.modules['numpy'].random.set_state(self.numpy)
-        self.torch.set_rng_state(self.torchs)
+        set_random_states(self.torch, self.random)
 
 
 def agreement(one: list[Any], other: list[Any]) -> str:
