@@ -15,10 +15,13 @@ from why_slow.whatifs import (
     Autocast,
     Foreach,
     Fused,
+    Remedy,
     ReplayBatch,
     agreement,
     compare_losses,
     interval,
+    paired_by_number,
+    slowest_rank,
     verdict,
 )
 
@@ -229,6 +232,39 @@ def test_a_trial_on_a_copy_leaves_no_trace():
     assert (numbers_after == numbers_before).all()
     assert not seen
     assert model.weight.grad is None
+
+
+class Switch(Remedy):
+    on = False
+
+    def apply(self):
+        self.on = True
+
+    def restore(self):
+        self.on = False
+
+
+def quartets_of_rank(rank):
+    """Of two ranks that have the longer batch, of 3 s, in turn, and wait for each other as it is."""
+    session = SimpleNamespace(torch=torch, watch=Watch())
+    remedy = Switch(session)
+    testing = paired_by_number(session, remedy, quartets=4, steps=4)
+    next(testing)
+    number = 0
+    while True:
+        own = 3.0 if (number + rank) % 2 else 1.0
+        number += 1
+        try:
+            testing.send(Step(own if remedy.on else 3.0, {}, Counter()))
+        except StopIteration as end:
+            return end.value
+
+
+def test_waiting_for_each_other_is_no_all_reduce():
+    remedy = Remedy(SimpleNamespace(torch=torch, watch=None))
+    result = slowest_rank(remedy, [quartets_of_rank(0), quartets_of_rank(1)])
+    assert result.before == result.after == 3.0
+    assert result.verdict == 'no gain'
 
 
 @pytest.mark.slow

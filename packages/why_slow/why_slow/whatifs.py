@@ -533,9 +533,9 @@ def by_number(step: float, seconds: float) -> tuple[int, int]:
 
 def paired_by_number(
     session: Any, remedy: Remedy, quartets: int, steps: int
-) -> Generator[None, Step, list[tuple[float, float]]]:
-    """Quartets A B B A in which each rank switches in the same step: the times of each, as it is and
-    changed."""
+) -> Generator[None, Step, list[tuple[list[float], list[float]]]]:
+    """Quartets A B B A in which each rank switches in the same step: the times of this rank's steps in each,
+    as it is and changed."""
 
     def block(length: int) -> Generator[None, Step, list[float]]:
         yield  # the first step after a switch does not count
@@ -554,18 +554,22 @@ def paired_by_number(
         remedy.restore()
         session.changed = False
         after = yield from block(steps)
-        as_it_is = (statistics.median(before) + statistics.median(after)) / 2
-        pairs.append((as_it_is, statistics.median(changed)))
+        pairs.append((before + after, changed))
     session.switched = None
     return pairs
 
 
-def slowest_rank(remedy: Remedy, of_ranks: list[list[tuple[float, float]]]) -> Result:
-    """What a remedy did to the job, whose step is over when the slowest rank's is."""
+def slowest_rank(remedy: Remedy, of_ranks: list[list[tuple[list[float], list[float]]]]) -> Result:
+    """What a remedy did to the job. Each of its steps is over when this step's slowest rank is: where the
+    batches differ, that is another rank in each step."""
+
+    def of_the_job(times_of_ranks: list[list[float]]) -> float:
+        return statistics.median(max(step) for step in zip(*times_of_ranks, strict=True))
+
     before, after = [], []
     for quartet in zip(*of_ranks, strict=True):
-        before.append(max(as_it_is for as_it_is, _ in quartet))
-        after.append(max(changed for _, changed in quartet))
+        before.append(of_the_job([as_it_is for as_it_is, _ in quartet]))
+        after.append(of_the_job([changed for _, changed in quartet]))
     ratio, low, high = interval([b / a for b, a in zip(before, after, strict=True)])
     return Result(
         remedy.id,
