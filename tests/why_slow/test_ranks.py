@@ -3,8 +3,12 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
+
+from why_slow.plan import Session, _without_all_reduce
+from why_slow.watch import Step, Watch
 
 torch = pytest.importorskip('torch')
 pytestmark = [
@@ -112,3 +116,48 @@ def test_the_ranks_hold_the_same_numbers_afterwards(tmp_path):
 def test_nothing_is_switched_without_what_ifs(tmp_path):
     report, _ = watched(tmp_path, DDP.format(LARGE), seconds=4, options=['--no-what-ifs'])
     assert report['what_ifs'] == []
+
+
+@pytest.fixture
+def one_rank():
+    """A group of this process alone, as what is decided before a test needs no second rank."""
+    distributed = torch.distributed
+    distributed.init_process_group('gloo', store=distributed.HashStore(), rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+def parallel_session(seconds, width=8):
+    """Of a model with ``width`` times ``width`` parameters, whose steps take a second."""
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(width, width))
+    watch = Watch()
+    optimizer = torch.optim.SGD(net.parameters())
+    watch.optimizers = {id(optimizer): optimizer}
+    return Session(watch, seconds, True, torch=torch, roots=[net], plain=[Step(1.0, {}, Counter())])
+
+
+def all_reduce_tested(session):
+    """The result of the test without the all-reduce, or None; the steps are not taken."""
+    testing = _without_all_reduce(session)
+    try:
+        next(testing)
+        while True:
+            testing.send(Step(1.0, {}, Counter()))
+    except StopIteration:
+        return session.results[0] if session.results else None
+
+
+def test_a_model_of_the_size_of_resnet_50_is_tested(one_rank):
+    session = parallel_session(seconds=100, width=5100)
+    assert all_reduce_tested(session).id == 'no-all-reduce'
+    assert session.notes == []
+
+
+def test_what_is_not_tested_for_lack_of_time_or_memory_is_said(one_rank, monkeypatch):
+    session = parallel_session(seconds=20)
+    assert all_reduce_tested(session) is None
+    assert 'the time is too short' in session.notes[0]
+    monkeypatch.setattr('tested_results.machine.free_memory', lambda: 1000)
+    session = parallel_session(seconds=100)
+    assert all_reduce_tested(session) is None
+    assert 'too little free memory' in session.notes[0]

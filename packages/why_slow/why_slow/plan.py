@@ -4,7 +4,6 @@
 script goes on between two yields only; when the generator returns, the script is ended.
 """
 
-import contextlib
 import os
 import resource
 import statistics
@@ -202,18 +201,27 @@ def _without_all_reduce(session: Session) -> Generator[None, Step, None]:
     chosen = [whatifs.by_number(step, 0.4 * session.seconds)]
     distributed.broadcast_object_list(chosen, src=0)
     quartets, steps = chosen[0]
-    state = None
-    if quartets and remedy.applies() and whatifs.State.small(session):
-        with contextlib.suppress(Exception):  # what cannot be copied is not switched
+    applies, state, lack = remedy.applies(), None, ''
+    if not quartets:
+        lack = 'the time is too short; use a longer --seconds'
+    elif not whatifs.State.fits(session):
+        lack = 'there is too little free memory for a copy of the parameters'
+    elif applies:
+        try:
             state = whatifs.State(session)
-    ready: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(ready, state is not None)
-    if not all(ready):
+        except Exception as error:  # what cannot be copied is not switched
+            lack = f'the state of the script cannot be copied ({type(error).__name__})'
+    of_ranks: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(of_ranks, (applies, lack))
+    if not all(applies for applies, _ in of_ranks):
+        return
+    lacks = [lack for _, lack in of_ranks if lack]
+    if lacks:
+        session.notes.append(f'A step without the all-reduce was not tested: {lacks[0]}.')
         return
     session.say(f'what if: {remedy.title}')
     pairs = yield from whatifs.paired_by_number(session, remedy, quartets, steps)
     state.restore()
-    of_ranks: list[Any] = [None] * distributed.get_world_size()
     distributed.all_gather_object(of_ranks, pairs)
     session.results.append(whatifs.slowest_rank(remedy, of_ranks))
 
@@ -447,7 +455,7 @@ def _try_on_copy(session: Session) -> None:
     watch, torch = session.watch, session.torch
     if (
         not watch.inputs
-        or not whatifs.State.small(session)
+        or not whatifs.State.fits(session)
         or 'torch.distributed' in sys.modules
         and torch.distributed.is_available()
         and torch.distributed.is_initialized()

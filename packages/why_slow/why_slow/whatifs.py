@@ -29,6 +29,7 @@ ENOUGH = 10  # quartets after which a what-if is over in any case
 BLOCK = 0.1  # seconds that a block lasts at least
 ROUNDING = 1e-5  # relative difference of two losses that is called rounding
 SNAPSHOT = 400e6  # bytes of parameters and optimizer state that are copied to compare losses
+COPIES = 6  # a state takes so many times the memory of the parameters: gradients and Adam's two, twice
 
 
 @dataclass
@@ -629,18 +630,17 @@ class State:
         self.random = random_states(torch)
 
     @staticmethod
-    def small(session: Any) -> bool:
-        """Whether the copies are small enough."""
-        optimizers = session.watch.optimizers.values()
-        size = sum(
-            p.numel() * p.element_size() for o in optimizers for g in o.param_groups for p in g['params']
-        )
-        return size * 4 < SNAPSHOT
+    def fits(session: Any) -> bool:
+        """Whether the copies fit into half of the free memory, which the ranks of a machine share."""
+        from tested_results.machine import free_memory  # here, for it imports NumPy
+
+        ranks = int(os.environ.get('LOCAL_WORLD_SIZE', '1'))
+        return COPIES * _parameter_bytes(session) < free_memory() / 2 / ranks
 
     @staticmethod
     def cheap(session: Any) -> bool:
-        """Whether the copies are small enough, and no other rank waits meanwhile."""
-        return State.small(session) and os.environ.get('WORLD_SIZE', '1') == '1'
+        """Whether the copies are quickly made, and no other rank waits meanwhile."""
+        return 4 * _parameter_bytes(session) < SNAPSHOT and os.environ.get('WORLD_SIZE', '1') == '1'
 
     def restore(self) -> None:
         with self.torch.no_grad():
@@ -653,6 +653,11 @@ class State:
         for optimizer, state in zip(self.optimizers, self.states, strict=True):
             optimizer.load_state_dict(copy.deepcopy(state))
         set_random_states(self.torch, self.random)
+
+
+def _parameter_bytes(session: Any) -> int:
+    groups = [g for o in session.watch.optimizers.values() for g in o.param_groups]
+    return sum(p.numel() * p.element_size() for g in groups for p in g['params'])
 
 
 def agreement(one: list[Any], other: list[Any]) -> str:
