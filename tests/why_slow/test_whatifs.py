@@ -20,6 +20,7 @@ from why_slow.whatifs import (
     agreement,
     compare_losses,
     interval,
+    paired,
     paired_by_number,
     slowest_rank,
     verdict,
@@ -265,6 +266,43 @@ def test_waiting_for_each_other_is_no_all_reduce():
     result = slowest_rank(remedy, [quartets_of_rank(0), quartets_of_rank(1)])
     assert result.before == result.after == 3.0
     assert result.verdict == 'no gain'
+
+
+class Workers:
+    """Steps of 5 ms whose batches take 8 ms, made by workers that have up to 16 ready. Milliseconds."""
+
+    ready = 0.0
+
+    def step(self, replaying):
+        wait = 0.0
+        if not replaying:
+            wait = max(0.0, 8 * (1 - self.ready))
+            self.ready += wait / 8 - 1
+        self.ready = min(16, self.ready + 5 / 8)
+        return Step((5 + wait) / 1000, {'loader': wait / 1000}, Counter())
+
+
+def test_a_replay_does_not_count_what_workers_have_ready():
+    workers, watch = Workers(), Watch()
+    plain = [workers.step(False) for _ in range(20)]
+    session = SimpleNamespace(
+        torch=torch, watch=watch, usual={'batches': 1}, ordinary=lambda: plain, notes=[]
+    )
+    testing = paired(session, ReplayBatch(session), math.inf)
+    next(testing)
+    with pytest.raises(StopIteration) as end:
+        while True:
+            testing.send(workers.step(watch.replaying))
+    assert end.value.value.verdict == 'faster'
+    assert end.value.value.ratio == pytest.approx(8 / 5, rel=0.05)
+    assert session.notes == []
+
+
+def test_a_batch_that_cannot_be_copied_is_not_replayed():
+    training = DataLoader(numbers(0).dataset, 2, collate_fn=lambda rows: (number for number in rows))
+    with Replayed() as replayed:
+        replayed.keep_batch(training)
+        assert not ReplayBatch(replayed.session).applies()
 
 
 @pytest.mark.slow

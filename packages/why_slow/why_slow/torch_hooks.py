@@ -5,6 +5,7 @@ All are attributes of classes or modules, replaced by :func:`attach` and put bac
 before. No mark calls anything inside of compiled code.
 """
 
+import contextlib
 import copy
 import functools
 import gc
@@ -161,7 +162,9 @@ class KeptBatch:
     """A copy of one batch, and which loader it is from; only this loader hands it out again."""
 
     def __init__(self, torch: Any, iterator: Any, batch: Any) -> None:
-        self.batch = copied(torch, batch)
+        self.batch = None  # stays so where it holds something that cannot be copied
+        with contextlib.suppress(Exception):
+            self.batch = copied(torch, batch)
         self.workers = iterator._num_workers
         self.batch_size = getattr(iterator._index_sampler, 'batch_size', None)
         self._remember(iterator._dataset)

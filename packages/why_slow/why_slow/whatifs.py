@@ -14,7 +14,7 @@ import os
 import signal
 import statistics
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
@@ -29,6 +29,7 @@ ENOUGH = 10  # quartets after which a what-if is over in any case
 BLOCK = 0.1  # seconds that a block lasts at least
 ROUNDING = 1e-5  # relative difference of two losses that is called rounding
 SNAPSHOT = 400e6  # bytes of parameters and optimizer state that are copied to compare losses
+DRAINED = 5.0  # seconds in which the batches that workers have ready must be used up
 COPIES = 6  # a state takes so many times the memory of the parameters: gradients and Adam's two, twice
 
 
@@ -100,6 +101,10 @@ class Remedy:
     def restore(self) -> None:
         """Switch it back to what the script had."""
         raise NotImplementedError
+
+    def settled(self, step: Step) -> bool:
+        """Whether a step as it is shows nothing any more of what a change before it has left behind."""
+        return True
 
 
 class AnomalyOff(Remedy):
@@ -266,15 +271,32 @@ class MatmulPrecision(Remedy):
 class ReplayBatch(Remedy):
     id, title, finding = 'replay-batch', 'a loader that costs nothing (the same batch again)', 'loader'
     part = 'loader'
+    unsettled = 0.0  # seconds of steps since the replay that did not wait for the loader
 
     def applies(self):
-        return self.watch.kept is not None
+        return self.watch.kept is not None and self.watch.kept.batch is not None
 
     def apply(self):
         self.watch.replaying = self.session.usual.get('batches', 0)
 
     def restore(self):
         self.watch.replaying = 0
+        self.unsettled = 0.0
+
+    def settled(self, step):
+        """Workers fill their queue during a replay, and the steps that follow live on it: until one waits
+        for the loader again."""
+        usual = statistics.fmean(step.parts.get('loader', 0.0) for step in self.session.ordinary())
+        if step.parts.get('loader', 0.0) >= usual / 2:
+            return True
+        self.unsettled += step.seconds
+        if self.unsettled > DRAINED:
+            self.failed = True
+            self.session.notes.append(
+                f'The test of {self.title} was given up: the steps after it live on batches that workers '
+                f'have ready, for more than {DRAINED:.0f} s.'
+            )
+        return self.failed
 
 
 class NoGc(Remedy):
@@ -468,10 +490,14 @@ def remedies(session: Any) -> list[Remedy]:
 # Pairs -------------------------------------------------------------------------------------------
 
 
-def ordinary(session: Any, steps: int, seconds: float) -> Generator[None, Step, list[float]]:
-    """Times of ordinary steps: at least so many, lasting at least so long together; the first does not
-    count."""
-    yield
+def ordinary(
+    session: Any, steps: int, seconds: float, settled: Callable[[Step], bool] | None = None
+) -> Generator[None, Step, list[float]]:
+    """Times of ordinary steps: at least so many, lasting at least so long together. The first does not
+    count, nor do those before one that is ``settled``."""
+    step = yield
+    while settled is not None and not settled(step):
+        step = yield
     times: list[float] = []
     passed = 0
     while (len(times) < steps or sum(times) < seconds) and passed < 3 * steps + 20:
@@ -488,13 +514,13 @@ def paired(session: Any, remedy: Remedy, until: float) -> Generator[None, Step, 
     session.switched = remedy
     quartet = perf_counter()
     while len(ratios) < ENOUGH and not remedy.failed:
-        a1 = yield from ordinary(session, 1, BLOCK)
+        a1 = yield from ordinary(session, 1, BLOCK, remedy.settled)
         remedy.apply()
         session.changed = True
         b = yield from ordinary(session, 2, 2 * BLOCK)
         remedy.restore()
         session.changed = False
-        a2 = yield from ordinary(session, 1, BLOCK)
+        a2 = yield from ordinary(session, 1, BLOCK, remedy.settled)
         before += a1 + a2
         after += b
         as_it_is = (statistics.median(a1) + statistics.median(a2)) / 2
@@ -686,7 +712,7 @@ def compare_losses(session: Any, chosen: list[Remedy]) -> Generator[None, Step, 
     except Exception:  # what cannot be copied is not compared
         return {}
     watch.keep_losses = True
-    if watch.kept is not None:
+    if watch.kept is not None and watch.kept.batch is not None:
         watch.replaying = session.usual.get('batches', 0)
 
     def two_steps(remedy: Remedy | None = None) -> Generator[None, Step, list[Any]]:
