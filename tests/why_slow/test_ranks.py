@@ -50,6 +50,29 @@ QUICK = ['--no-what-ifs']
 DDP = 'nn.parallel.DistributedDataParallel({})'
 
 
+LEARNER = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group('gloo')
+going_on, over = torch.ones(1), torch.zeros(1)
+if dist.get_rank() == 0:
+    net = torch.nn.Linear(64, 64)
+    optimizer = torch.optim.SGD(net.parameters())
+    try:
+        while True:
+            net(torch.ones(8, 64)).sum().backward()
+            optimizer.step()
+            dist.broadcast(going_on, src=0)
+    finally:
+        dist.broadcast(over, src=0)
+else:
+    while going_on.item():
+        dist.broadcast(going_on, src=0)
+    print('the actor is done', flush=True)
+"""
+
+
 def watched(tmp_path, net, before='pass', after='pass', end='pass', seconds=12, options=()):
     """The report of rank 0, and what was printed."""
     script, report = tmp_path / 'train.py', tmp_path / 'report.json'
@@ -116,6 +139,22 @@ def test_the_ranks_hold_the_same_numbers_afterwards(tmp_path):
 def test_nothing_is_switched_without_what_ifs(tmp_path):
     report, _ = watched(tmp_path, DDP.format(LARGE), seconds=4, options=['--no-what-ifs'])
     assert report['what_ifs'] == []
+
+
+def test_a_learner_and_an_actor(tmp_path):
+    """The actor takes no step, and waits in a collective of the script all the while."""
+    script, report = tmp_path / 'train.py', tmp_path / 'report.json'
+    script.write_text(LEARNER)
+    done = subprocess.run(
+        [sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2',
+         '-m', 'why_slow', '--seconds', '4', '--json', str(report), str(script)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert 'the actor is done' in done.stdout
+    report = json.loads(report.read_text())
+    assert any('Not all ranks take steps' in note for note in report['notes'])
+    assert report['step']['parts']['collectives'] > 0
 
 
 @pytest.fixture

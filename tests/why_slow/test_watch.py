@@ -1,5 +1,6 @@
 """Steps, rounds of optimizers, and parts of a step."""
 
+import threading
 from collections import Counter
 
 import pytest
@@ -69,7 +70,7 @@ def test_the_end_of_the_plan_ends_the_script_and_is_repeated_thrice():
     watch.plan = plan()
     next(watch.plan)
     given_up = []
-    watch.given_up = lambda: given_up.append(True)
+    watch.given_up = lambda why: given_up.append(True)
     for _ in range(4):
         with pytest.raises(Ended):
             watch.end_step()
@@ -77,6 +78,31 @@ def test_the_end_of_the_plan_ends_the_script_and_is_repeated_thrice():
     watch.end_step()
     watch.end_step()
     assert given_up == [True]
+
+
+def test_a_thread_of_the_script_is_not_ended():
+    """Its end would leave the script waiting for it."""
+    watch = Watch()
+
+    def plan():
+        yield
+
+    watch.plan = plan()
+    next(watch.plan)
+    given_up = []
+    watch.given_up = given_up.append
+    finished = []
+
+    def train():
+        for _ in range(5):
+            watch.optimizer_stepped(Optimizer())
+        finished.append(True)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    assert finished
+    assert len(given_up) == 1 and 'thread of its own' in given_up[0]
 
 
 def test_an_error_of_the_plan_is_not_the_scripts():

@@ -208,12 +208,10 @@ class Run:
         if self.rank == 0:
             print(f'why_slow: {sentence}', file=sys.stderr)
 
-    def _given_up(self) -> None:
-        """The script catches what ends it: report now, and let it run unwatched."""
-        self.ended = 'steps'
-        self.session.notes.append(
-            'The script caught the exception that was to end it, and goes on by itself, unwatched.'
-        )
+    def _given_up(self, why: str) -> None:
+        """The script cannot be ended: report now, and let it run unwatched."""
+        self.ended = 'unwatched'
+        self.session.notes.append(why)
         self.stop()
         self.report()
 

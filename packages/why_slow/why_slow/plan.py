@@ -10,6 +10,7 @@ import statistics
 import sys
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from time import perf_counter, thread_time
 from typing import Any
 
@@ -24,6 +25,7 @@ LOOK_AFTER = 10  # timed steps before the first look
 SAMPLED = 1.5  # seconds of steps that are sampled
 PLAIN = 0.2  # share of the time for timed steps without anything
 PLAIN_STEPS = 30  # and at least so many of them
+TOGETHER = 20.0  # seconds that the ranks wait for each other once, to see whether all of them take steps
 LOOKS = 0.5  # no look begins after this share of the time
 
 
@@ -174,6 +176,13 @@ def _on_ranks(session: Session) -> Generator[None, Step, None]:
     began = perf_counter()
     session.plain.append((yield))
     number = [max(3, min(300, round(0.5 * session.seconds / (perf_counter() - began))))]
+    if not _together(session):
+        session.notes.append('Not all ranks take steps, so this is the report of rank 0 alone.')
+        yield from _timed(session, number[0], began + session.seconds)
+        session.usual = usual_counts(session.plain)
+        session.cost = _own_cost(session)
+        _sizes(session)
+        return
     distributed.broadcast_object_list(number, src=0)
     for _ in range(number[0]):
         session.plain.append((yield))
@@ -190,6 +199,21 @@ def _on_ranks(session: Session) -> Generator[None, Step, None]:
     _sizes(session)
     if session.what_ifs:
         yield from _without_all_reduce(session)
+
+
+def _together(session: Session) -> bool:
+    """Whether all ranks take steps. They ask by the store, for a collective would meet another one of a rank
+    that takes none. Who sees all others, or has waited too long, decides for all."""
+    distributed = session.torch.distributed
+    store = distributed.distributed_c10d._get_default_store()
+    ranks = range(distributed.get_world_size())
+    store.set(f'why_slow/steps/{distributed.get_rank()}', 'yes')
+    try:
+        store.wait([f'why_slow/steps/{rank}' for rank in ranks], timedelta(seconds=TOGETHER))
+        seen = 'together'
+    except RuntimeError:  # the time is over
+        seen = 'apart'
+    return store.compare_set('why_slow/decided', '', seen) == b'together'
 
 
 def _without_all_reduce(session: Session) -> Generator[None, Step, None]:

@@ -78,14 +78,15 @@ class Watch:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.thread = threading.get_ident()
+        self.thread = threading.get_ident()  # that takes the steps
+        self.runner = self.thread  # that runs the script
         self.active = False  # whether the cheap marks are made
         self.plan: Generator[None, Step, None] | None = None
         self.steps = 0
         self.history: list[Step] = []  # all steps, also those that are not timed
         self.failure: BaseException | None = None
         self.swallowed = 0
-        self.given_up: Callable[[], None] | None = None
+        self.given_up: Callable[[str], None] | None = None  # called with the reason
         self.over = False
         self.keep_batch = False
         self.kept: Any = None  # a batch that its loader can hand out again
@@ -212,14 +213,23 @@ class Watch:
             try:
                 self.plan.send(step)
             except StopIteration:
-                self.over = True
-                raise Ended('time is over') from None
+                self.end_script('time is over')
+                return
             except Exception as error:  # ours, not the script's: it must not be blamed for it
                 self.failure = error
-                self.over = True
-                raise Ended('the tool failed') from None
+                self.end_script('the tool failed')
+                return
             self.active = True
         self.fresh()
+
+    def end_script(self, reason: str) -> None:
+        """Raise :class:`Ended`. In a thread that the script has started this would end the thread alone, and
+        leave the script waiting for it; there the script goes on unwatched."""
+        self.over = True
+        if threading.get_ident() == self.runner:
+            raise Ended(reason) from None
+        self.swallowed = 3
+        self.give_up('The script trains in a thread of its own, and goes on by itself, unwatched.')
 
     def end_again(self) -> None:
         """The script caught the exception that ends it, and goes on: ask it three times, then leave it
@@ -227,6 +237,10 @@ class Watch:
         self.swallowed += 1
         if self.swallowed <= 3:
             raise Ended('time is over')
+        self.give_up('The script caught the exception that was to end it, and goes on by itself, unwatched.')
+
+    def give_up(self, why: str) -> None:
+        """Report now, once."""
         if self.given_up is not None:
             given_up, self.given_up = self.given_up, None
-            given_up()
+            given_up(why)
