@@ -1,6 +1,7 @@
 """Steps, rounds of optimizers, and parts of a step."""
 
 import threading
+import weakref
 from collections import Counter
 
 import pytest
@@ -40,6 +41,25 @@ def test_the_rarer_one_ends_a_round():
 def test_an_optimizer_that_is_not_used_any_more():
     ends = rounds('dg' * 10 + 'd' * 150)
     assert 169 in ends
+
+
+def test_an_optimizer_made_anew_for_each_task():
+    """Ten steps of an inner one, which is gone afterwards, and then one of the outer one."""
+    watch = Watch()
+    taken, ends, gone = [], [], []
+    watch.end_step = lambda: ends.append(len(taken))
+    outer = Optimizer()
+    for _ in range(20):
+        inner = Optimizer()
+        for _ in range(10):
+            watch.optimizer_stepped(inner)
+            taken.append('inner')
+        gone.append(weakref.ref(inner))
+        watch.optimizer_stepped(outer)
+        taken.append('outer')
+    assert [taken[number] for number in ends[-15:]] == ['outer'] * 15
+    assert sum(one() is not None for one in gone) == 1
+    assert len(watch.order) < 20
 
 
 def test_parts_add_up_and_the_innermost_counts():

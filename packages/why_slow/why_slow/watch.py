@@ -10,6 +10,7 @@ import contextlib
 import os
 import statistics
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -95,10 +96,9 @@ class Watch:
         self.order: list[int] = []
         self.closer: int | None = None
         self.since_closed = 0
-        self.optimizers: dict[int, Any] = {}
-        self.evaluated_at: tuple[str, int] | None = (
-            None  # the line of a pass in evaluation mode, with gradients
-        )
+        self.optimizers: Any = weakref.WeakValueDictionary()  # by id, as long as the script has them
+        # the line of a pass in evaluation mode, with gradients
+        self.evaluated_at: tuple[str, int] | None = None
         self.closures = False  # whether an optimizer was given a closure
         self.backwards_alone = 0
         self.by_backward = False
@@ -164,6 +164,8 @@ class Watch:
         self.by_backward = False
         self.backwards_alone = 0
         key = id(optimizer)
+        if key not in self.order:
+            self._take_place(key)
         self.optimizers[key] = optimizer
         if self.steps == 0 and not self.order:
             self.thread = threading.get_ident()
@@ -176,6 +178,14 @@ class Watch:
         if key == self.closer:
             self.since_closed = 0
             self.end_step()
+
+    def _take_place(self, key: int) -> None:
+        """Some scripts make an optimizer anew for each task: it takes the place of one that is gone."""
+        gone = [other for other in self.order if other not in self.optimizers]
+        if gone:
+            self.order = [key if other == gone[0] else other for other in self.order]
+            if self.closer == gone[0]:
+                self.closer = key
 
     def _rarest(self) -> int:
         """The optimizer that ends a round: the rarest, and of equally rare ones the last of the first round.
