@@ -173,7 +173,7 @@ def box(c: Claim, stored: bool, machines: list[Ledger], source: str, words: str 
     """
     said = escape(title(c))
     if words and not c.names:
-        said = f'{escape(words)} <span class="d2l-figure">{said}</span>'
+        said = f'{ledger_page.as_html(words)} <span class="d2l-figure">{said}</span>'
     body = ''.join(f'<li>{escape(s)}</li>' for s in lines(c, stored, machines)[1:])
     return (f'<details class="d2l-claim d2l-{c.verdict.split()[0]}" id="{c.id}"><summary>{mark(c)} '
             f'{said}</summary><ul>{body}'

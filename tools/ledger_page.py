@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import nbformat
+from latex2mathml import converter
 
 from tested_results import comparing, ledgers, machine, numbers
 from tested_results.claims import MARKS, VERDICTS, Claim
@@ -261,11 +262,24 @@ def row(e: Entry, said: dict[str, Claim], names: list[str], stored: list[Ledger]
             of_machines += f'<li>{html.escape(name)}: {badges(record)}</li>'
     return (f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(c.needs)}" '
             f'data-verdicts="{"|".join([c.verdict, *verdicts])}"><th scope="row"{hidden}>'
-            f'<a href="{e.link(HERE)}">{html.escape(quotations.sentence(c.id, said))}</a></th>'
+            f'<a href="{e.link(HERE)}">{as_html(quotations.sentence(c.id, said))}</a></th>'
             f'<td>{badge(c.verdict)} '
             f'<span class="d2l-figure">{html.escape(c.reading or c.reason)}</span></td>'
             f'<td><details><summary>{outcome(verdicts or [c.verdict])}</summary><ul><li>{c.kind}, '
             f'{html.escape(c.bound)}</li>{needs}{of_machines}</ul></details></td></tr>')
+
+
+def as_html(sentence: str) -> str:
+    """A sentence of Markdown as HTML: its code and its formulas; of other marks it has none."""
+    parts = re.split(r'(`[^`]+`|\$[^$]+\$)', sentence)
+    for i, part in enumerate(parts):
+        if part.startswith('`') and part.endswith('`') and len(part) > 2:
+            parts[i] = f'<code>{html.escape(part[1:-1])}</code>'
+        elif part.startswith('$') and part.endswith('$') and len(part) > 2:
+            parts[i] = converter.convert(part[1:-1])
+        else:
+            parts[i] = html.escape(part)
+    return ''.join(parts)
 
 
 def topic(name: str) -> str:

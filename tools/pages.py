@@ -270,7 +270,11 @@ def page(document: Document, book: Book) -> str:
 def say_where_it_ran(document: Document, book: Book) -> None:
     """Say below a notebook's title whether its outputs are from here, and from which machine."""
     mine = [e for e in book.entries if e.page == document.name]
-    if document.name in book.stored:
+    same_everywhere = mine and all(e.claim.kind in ('count', 'fact') for e in mine)
+    can_run = not source.missing(source.framework(document.path))
+    if document.name in book.stored and same_everywhere and can_run:
+        note = ''
+    elif document.name in book.stored:
         note = not_run_note(document.path, mine)
     else:
         note = measured_note(document.path, mine)
@@ -443,9 +447,14 @@ def ask(document: Document, book: Book) -> None:
 
 def guesses(questions: Iterable[Question]) -> str:
     """All questions of the book; ``predict.js`` puts what the reader guessed beside them."""
-    rows = [f'<tr data-claim="{question.id}"><td>'
-            f'<a href="../../{question.address}">{escape(question.words)}</a></td></tr>'
-            for question in questions]
+    rows, last = [], ''
+    for question in questions:
+        if question.page != last:
+            title = escape(ledger_page.title(question.page))
+            rows.append(f'<tr><th colspan="4" scope="rowgroup">{title}</th></tr>')
+            last = question.page
+        rows.append(f'<tr data-claim="{question.id}"><td>'
+                    f'<a href="../../{question.address}">{escape(question.words)}</a></td></tr>')
     return ('<div class="d2l-guesses d2l-ledger"><table class="table"><thead><tr>'
             '<th scope="col">question</th></tr></thead><tbody>\n' + '\n'.join(rows)
             + '\n</tbody></table></div>')
@@ -731,6 +740,9 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
     # The one at the top only leads to the first page.
     whole = [path for path in html.rglob('*.html') if path != html / 'index.html']
     repair(whole)
+    front = html / f'{source.toc()[0]}.html'     # its heading is the book's title, which Sphinx repeats
+    page = re.sub('<title>.*?</title>', f'<title>{escape(title)}</title>', front.read_text(), count=1)
+    front.write_text(page)
     orders.put(html, there)
     known = entries.entries(articles)
     for path in whole:

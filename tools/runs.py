@@ -12,7 +12,7 @@ import nbformat
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelspec import get_kernel_dict
 
-from tested_results import machine
+from tested_results import claims, machine, predictions
 from tested_results.execution import execute
 from tools import source
 
@@ -21,6 +21,7 @@ EXECUTED = source.ROOT / '_build' / 'executed'
 SETTINGS = ('TESTED_RESULTS_BUDGET', 'D2L_DATA', 'D2L_FULL', 'TESTED_RESULTS_SPAN', 'TESTED_RESULTS_WINDOWS')
 WIDGET = 'application/vnd.jupyter.widget-view+json'
 KEPT_METADATA = {'tags', 'mystnb', 'slideshow'}
+HIDDEN = {'outputs_hidden': True}     # JupyterLab opens them when the cell is run
 
 
 def files_a_run_depends_on(path: Path) -> list[Path]:
@@ -81,18 +82,22 @@ def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Only what a diff should show: counts 1…n, what the kernel says of itself, tags, captions and marks.
 
     JupyterLab writes into a notebook what the kernel says of itself. Where the same stands there already,
-    opening a notebook does not change it.
+    opening a notebook does not change it. The outputs of a result that a reader is to guess are hidden there
+    until the cell is run.
     """
     nb.metadata = nbformat.from_dict({
         'kernelspec': {'display_name': get_kernel_dict()['display_name'], 'language': 'python',
                        'name': 'python3'},
         'language_info': IPythonKernel.language_info})
     nb.nbformat_minor = 5
+    asked = named(nb.cells, predictions.METADATA_KEY)
     count = 0
     for i, cell in enumerate(nb.cells):
         cell.id = f'cell-{i:02d}'
         cell.metadata = nbformat.from_dict(
             {k: v for k, v in cell.metadata.items() if k in KEPT_METADATA})
+        if asked & named([cell], claims.METADATA_KEY):
+            cell.metadata['jupyter'] = nbformat.from_dict(HIDDEN)
         if cell.cell_type == 'code':
             count += 1
             cell.execution_count = count
@@ -102,6 +107,12 @@ def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
                 if len(out.get('data', {})) > 1:
                     out.data.pop(WIDGET, None)       # a page has no kernel for it; its text stands there
     return nb
+
+
+def named(cells: list[nbformat.NotebookNode], key: str) -> set[str]:
+    """The ids of the results, or of the questions, in the outputs of cells."""
+    outputs = [out for cell in cells for out in cell.get('outputs', [])]
+    return {out.metadata[key]['id'] for out in outputs if 'id' in out.get('metadata', {}).get(key, {})}
 
 
 def keep(path: Path, label: str = '') -> nbformat.NotebookNode:

@@ -125,6 +125,17 @@ def test_to_open_a_notebook_does_not_change_it(lab):
     assert browser.run(f'{HERE}.context.model.dirty') is False
 
 
+def test_what_is_asked_is_hidden_until_its_cell_is_run(lab):
+    browser = opened(lab, 'chapters/memory/memory_pytorch.ipynb')
+    asked = f'{HERE}.content.widgets.find((w) => w.model.getMetadata("jupyter")?.outputs_hidden)'
+    browser._wait(lambda: browser.run(f'{asked} && true'))
+    browser.run(f'window.asked = {asked}; 0')
+    assert browser.run('asked.outputHidden') is True
+    browser.run(f'{HERE}.content.activeCellIndex = {HERE}.content.widgets.indexOf(asked);'
+                'jupyterapp.commands.execute("notebook:run-cell"); 0')
+    browser._wait(lambda: browser.run('!asked.outputHidden || null'))
+
+
 def test_a_figure_of_the_pages_turns_in_a_notebook(lab):
     browser = opened(lab, 'chapters/memory/memory_pytorch.ipynb')
     browser.run('jupyterapp.commands.execute("notebook:insert-cell-below")')

@@ -41,7 +41,11 @@ def test_stored_outputs_are_normalised(name):
     nb = BOOKS[name]
     assert [c.execution_count for c in code(name)] == list(range(1, len(code(name)) + 1))
     assert set(nb.metadata) == {'kernelspec', 'language_info'}
-    assert {k for c in nb.cells for k in c.metadata} <= runs.KEPT_METADATA
+    assert {k for c in nb.cells for k in c.metadata} <= runs.KEPT_METADATA | {'jupyter'}
+    asked = runs.named(nb.cells, predictions.METADATA_KEY)
+    for cell in nb.cells:       # JupyterLab shows what is asked when the cell is run
+        hidden = cell.metadata.get('jupyter') == runs.HIDDEN
+        assert hidden == bool(asked & runs.named([cell], METADATA_KEY)), cell.id
     assert [c.id for c in nb.cells] == [f'cell-{i:02d}' for i in range(len(nb.cells))]
 
 

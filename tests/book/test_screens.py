@@ -40,6 +40,7 @@ SAMPLE = BARRIERS % """{exclude: [['.highlight pre'], ['math'], ['.bd-sidebar-pr
 LOADED = """document.fonts.ready.then(() => [location.href,
     ...performance.getEntriesByType('resource').map((e) => e.name)])"""
 ON_A_PHONE = ('chapters/start/intro.html', 'chapters/reference/guesses.html',
+              'chapters/hybridization/index.html',
               'chapters/reference/refuted.html', 'chapters/measuring/index.html',
               'chapters/measuring/measuring_pytorch.html')
 OTHER_KINDS = ('chapters/reference/glossary.html', 'chapters/start/symptoms.html',

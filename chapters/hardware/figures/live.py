@@ -90,8 +90,7 @@ LIVE = {
         'How seldom must a shared line be written?', sharing,
         (Input('steps', 'Steps between two writes', '', 1, 1000, 1, whole=True),
          Input('own', 'A step in a line of its own', 'ns', 0.1, 100, 1.5),
-         Input('factor', 'A write to a shared line takes, against that', '×', 1, 100, 3,
-               measured=Measured('hw-line-shared'))),
+         Input('factor', 'A write to a shared line takes, against that', '×', 1, 100, 3)),
         (Output('one', 'counters in one line', 's'), Output('own', 'a line for each', 's'),
          Output('ratio', 'ratio')),
         ('One write in {steps} steps: a step takes {one} in place of {own}, {ratio} to 1. '

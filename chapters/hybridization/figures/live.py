@@ -6,7 +6,6 @@ from live_figures import Figure, Input, Measured, Output, Point, Printed
 
 PT, MX = 'chapters/hybridization/hybridization_pytorch', 'chapters/hybridization/hybridization_mxnet'
 FIRST = Printed(PT, r'first call of the chain: +')
-GAIN = Measured('hyb-pt-chain')
 EAGER = Measured('hyb-pt-chain.eager')
 
 
@@ -33,7 +32,7 @@ LIVE = {
         (Input('calls', 'Calls', '', 1, 10_000_000, 1000, whole=True),
          Input('first', 'The first call, with compiling', 's', 0.01, 1000, 5, measured=FIRST),
          Input('eager', 'An eager call', 'µs', 1, 1_000_000, 200, measured=EAGER),
-         Input('gain', 'Compiled, its time is divided by', '', 0.5, 100, 5, measured=GAIN)),
+         Input('gain', 'Compiled, its time is divided by', '', 0.5, 100, 5)),
         (Output('plain', 'eager', 's'), Output('graph', 'compiled', 's')),
         ('{calls} calls take {plain} eager and {graph} compiled.',
          {'when': 'pays', 'text': 'Compiling is repaid after {needed} calls.',
@@ -44,8 +43,7 @@ LIVE = {
         (Input('units', 'Units of a layer', '', 8, 8192, 16, whole=True),
          Input('batch', 'Examples', '', 1, 1024, 1, whole=True),
          Input('call', 'A call of a layer', 'µs', 1, 1000, 100, measured=Measured('hyb-mx-layer')),
-         Input('gain', 'In a graph, the call is divided by', '', 1, 100, 5,
-               measured=Measured('hyb-mx-deep')),
+         Input('gain', 'In a graph, the call is divided by', '', 1, 100, 5),
          Input('rate', 'Arithmetic of a core', 'GFLOP/s', 1, 100_000, 20,
                measured=Printed(MX, r'this core does ')),
          Input('bandwidth', 'Memory', 'GB/s', 1, 10_000, 20,
