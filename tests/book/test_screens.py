@@ -177,12 +177,13 @@ def test_the_font_has_each_letter_of_the_formulas(html):
     assert not wanted - has
 
 
-# What one can only click, answers and results that have opened, and frames that code could leave behind.
+# What one can only click, an empty element that could begin a page, answers and results that have opened, and
+# frames that code could leave behind.
 PRINTED = """(() => { const seen = (what) => [...document.querySelectorAll(`.bd-article :is(${what})`)]
         .filter((e) => e.checkVisibility()).map((e) => e.outerHTML.slice(0, 80));
     dispatchEvent(new Event('beforeprint'));
     return [...seen('button, input[type="range"], form.d2l-guess, .d2l-question, details.hide'),
-        ...seen('.admonition.toggle:not(.toggle-hidden), details[open]'),
+        ...seen('.toctree-wrapper, .admonition.toggle:not(.toggle-hidden), details[open]'),
         ...[...document.querySelectorAll('.bd-article :is(div.highlight, div.cell_input)')]
             .filter((e) => e.checkVisibility() && getComputedStyle(e).breakInside !== 'auto')
             .map((e) => e.outerHTML.slice(0, 80))]; })()"""
