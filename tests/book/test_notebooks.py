@@ -1,6 +1,7 @@
 """Rules that every notebook of the book keeps."""
 
 import ast
+import os
 import re
 
 import nbformat
@@ -193,6 +194,20 @@ def test_no_time_of_another_machine_is_typed_into_a_cell(name):
 def test_the_text_and_the_stored_results_fit_together():
     """Every link quotes a result as the stored run or a ledger has it, and every result is quoted."""
     assert quotations.problems(ledger.quotable(ROOT / name for name in BOOKS)) == []
+
+
+def test_a_link_to_a_result_names_the_notebook_that_makes_it():
+    """JupyterLab opens that notebook; from a link without its name nothing happens."""
+    homes = {call.id: page for page in source.pages() for call in quotations.calls(page)}
+    wrong = []
+    for page in source.pages():
+        text = page.read_text() if page.suffix == '.md' else quotations.markdown(page)
+        for m in quotations.LINK.finditer(text):
+            home = homes[m[2]]
+            file = '' if home == page else os.path.relpath(home, page.parent)
+            if f']({file}#' not in m[0]:
+                wrong.append((source.name(page), m[0], f'{file}#{m[2]}'))
+    assert wrong == []
 
 
 def test_every_condition_is_needed_by_a_result():
