@@ -71,7 +71,8 @@ def test_links_to_terms_and_sources_have_cards(html, pages):
     for name in pages:
         article = bs4.BeautifulSoup((html / name).read_text(), 'html.parser').article
         shown = {}
-        for a in article.select('a[href*="glossary.html#term-"], .bibtex-citation a') if article else ():
+        links = 'a.internal[href*="glossary.html#term-"], .bibtex-citation a'
+        for a in article.select(links) if article else ():
             kinds.add(a['href'].partition('#')[2][:4])
             if a['href'] in shown:
                 assert a['data-card'] == '', (name, a)

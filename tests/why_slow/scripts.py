@@ -1,6 +1,7 @@
 """Small training scripts with one fault each, and how to run them under watch in this process."""
 
 import argparse
+import gc
 import sys
 
 HEAD = '''
@@ -67,9 +68,11 @@ def watched(tmp_path, text, seconds=2.0, what_ifs=False, arguments=()):
     kept = sys.modules['__main__'], list(sys.argv), list(sys.path)
     run = Run(chosen)
     run.session.progress = None
+    gc.freeze()  # what other tests have made is not looked through for modules, which takes long
     try:
         run.status = run.run()
     finally:
+        gc.unfreeze()
         sys.modules['__main__'], sys.argv[:], sys.path[:] = kept
     return run, report.result(run.session, 'train.py', list(arguments), run.ended)
 
