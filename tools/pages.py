@@ -540,11 +540,16 @@ CONTENTS: dict[str, Callable[[Book], str]] = {
 
 
 def fill_in(document: Document, book: Book) -> None:
-    """Put what a page's comments ask for in their place: the ledger, cards of the topics, tables."""
+    """Put what a page's comments ask for in their place: the ledger, cards of the topics, tables.
+
+    A line before a comment says in JupyterLab what the page has there; it gives way too.
+    """
     for cell in document.texts():
         for comment, content in CONTENTS.items():
             if comment in cell.source:
-                cell.source = cell.source.replace(comment, content(book))
+                before, after = cell.source.split(comment)
+                kept = before.rpartition('\n')
+                cell.source = kept[0] + kept[1] + content(book) + after
 
 
 def put_live_figures(document: Document, book: Book) -> None:
