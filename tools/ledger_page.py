@@ -293,8 +293,10 @@ def css(verdict: str) -> str:
 
 
 def title(name: str) -> str:
-    """The first heading of a page."""
-    path = next(p for p in (ROOT / f'{name}.ipynb', ROOT / f'{name}.md') if p.exists())
+    """The first heading of a page, or its name if it has none or is not there."""
+    path = next((p for p in (ROOT / f'{name}.ipynb', ROOT / f'{name}.md') if p.exists()), None)
+    if path is None:
+        return name
     heads = [ln for ln in quotations.markdown(path).split('\n') if ln.startswith('# ')]
     return heads[0].removeprefix('# ') if heads else name
 

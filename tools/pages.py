@@ -746,8 +746,9 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
     whole = [path for path in html.rglob('*.html') if path != html / 'index.html']
     repair(whole)
     front = html / f'{source.toc()[0]}.html'     # its heading is the book's title, which Sphinx repeats
-    page = re.sub('<title>.*?</title>', f'<title>{escape(title)}</title>', front.read_text(), count=1)
-    front.write_text(page)
+    if front.exists():
+        page = re.sub('<title>.*?</title>', f'<title>{escape(title)}</title>', front.read_text(), count=1)
+        front.write_text(page)
     orders.put(html, there)
     known = entries.entries(articles)
     for path in whole:

@@ -349,7 +349,7 @@ def click(browser, start):
 
 
 def cells(browser, table):
-    return browser.run(f'[...document.querySelectorAll("{table} tbody tr")].map((r) => '
+    return browser.run(f'[...document.querySelectorAll("{table} tbody tr:has(td)")].map((r) => '
                        '[...r.children].map((c) => c.textContent))')
 
 

@@ -60,7 +60,8 @@ def test_a_question_gets_the_figure_that_answers_it(value):
 
 def test_the_page_of_guesses_leads_to_each_question():
     table = pages.guesses([pages.Question('a-b', 'How "many" <b>?', 'chapters/one/page')])
-    row = bs4.BeautifulSoup(table, 'html.parser').tbody.tr
+    of_page, row = bs4.BeautifulSoup(table, 'html.parser').tbody.find_all('tr')
+    assert of_page.text == 'chapters/one/page'
     assert row['data-claim'] == 'a-b' and row.a.text == 'How "many" <b>?'
     assert row.a['href'] == '../../chapters/one/page.html#ask-a-b'
 

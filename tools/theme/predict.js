@@ -5,7 +5,6 @@
   const KEY = 'd2l-guesses';
   const SHOWN = 'd2l-shown'; // SHOWN: ids shown without a guess; '*' for all
   const positive = (x) => typeof x === 'number' && x > 0 && Number.isFinite(x);
-  const LARGEST = 1e15;
   const none = (x) => x === null || x === undefined;
   const sound = (e) =>
     e
@@ -49,7 +48,6 @@
         + 'with a point for a fraction and without a unit; 50% is 0.5.'
       );
     }
-    if (g > LARGEST) return 'No result of the book is that large.';
     if (has(low) && !(l <= g && g <= h)) return 'Your guess lies outside your own interval.';
     return { guess: g, low: has(low) ? l : null, high: has(low) ? h : null };
   }
