@@ -7,6 +7,7 @@ import pytest
 from tests.why_slow.scripts import HEAD, ids, training, watched
 
 torch = pytest.importorskip('torch')
+pytestmark = pytest.mark.alone  # two tests at a time would share the cores that they time
 
 SMALL_LAYERS = (
     'nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(20)], nn.Linear(64, 10))'

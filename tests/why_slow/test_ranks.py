@@ -12,6 +12,7 @@ from why_slow.watch import Step, Watch
 
 torch = pytest.importorskip('torch')
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.slow,
     pytest.mark.skipif(not torch.distributed.is_available(), reason='PyTorch without torch.distributed'),
 ]

@@ -27,6 +27,7 @@ from why_slow.whatifs import (
 )
 
 torch = pytest.importorskip('torch')
+pytestmark = pytest.mark.alone  # two tests at a time would share the cores that they time
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 from why_slow.torch_hooks import attach  # noqa: E402
