@@ -13,7 +13,7 @@ import bs4
 # A link to a term or to a source, as Sphinx writes it, up to the end of its address.
 LINK = re.compile(r'<a class="reference internal" href="([^"]*#(term|cite)-[^"]*)"')
 ADDRESS = re.compile(r'(?<= href=")[^"]*')
-ELSEWHERE = re.compile(r'[a-z]+:')
+ELSEWHERE = re.compile(r'[a-z]+:')         # the start of a link that leads out of the book
 LISTS = {'term': 'glossary', 'cite': 'bibliography'}
 
 

@@ -240,7 +240,7 @@ def table(entries: list[Entry], said: dict[str, Claim], names: list[str], stored
 
 def heading(name: str) -> str:
     """The title of a page with a link to it, seen from the ledger."""
-    words = re.sub(r'`([^`]*)`', r'<code>\1</code>', html.escape(title(name)))
+    words = as_html(title(name))
     return f'<a href="{posixpath.relpath(name, posixpath.dirname(HERE))}.html">{words}</a>'
 
 
@@ -273,12 +273,12 @@ def as_html(sentence: str) -> str:
     """A sentence of Markdown as HTML: its code and its formulas; of other marks it has none."""
     parts = re.split(r'(`[^`]+`|\$[^$]+\$)', sentence)
     for i, part in enumerate(parts):
-        if part.startswith('`') and part.endswith('`') and len(part) > 2:
-            parts[i] = f'<code>{html.escape(part[1:-1])}</code>'
-        elif part.startswith('$') and part.endswith('$') and len(part) > 2:
-            parts[i] = converter.convert(part[1:-1])
-        else:
+        if i % 2 == 0:          # what stands between them
             parts[i] = html.escape(part)
+        elif part.startswith('`'):
+            parts[i] = f'<code>{html.escape(part[1:-1])}</code>'
+        else:
+            parts[i] = converter.convert(part[1:-1])
     return ''.join(parts)
 
 

@@ -19,11 +19,11 @@ import nbformat
 import yaml
 
 from tools import pages, source
+from tools.entries import ELSEWHERE
 from tools.source import ROOT
 
 BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'chrome', 'microsoft-edge')
 COLOURED = ('k', 'c', 's')         # how Pygments' classes of keywords, comments and strings begin
-ELSEWHERE = re.compile(r'[a-z]+:')         # the start of a link that leads out of the book
 
 
 def place(link: str, page: str) -> str:

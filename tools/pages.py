@@ -272,12 +272,12 @@ def say_where_it_ran(document: Document, book: Book) -> None:
     mine = [e for e in book.entries if e.page == document.name]
     same_everywhere = mine and all(e.claim.kind in ('count', 'fact') for e in mine)
     can_run = not source.missing(source.framework(document.path))
-    if document.name in book.stored and same_everywhere and can_run:
-        note = ''
-    elif document.name in book.stored:
-        note = not_run_note(document.path, mine)
-    else:
+    if document.name not in book.stored:
         note = measured_note(document.path, mine)
+    elif same_everywhere and can_run:
+        note = ''
+    else:
+        note = not_run_note(document.path, mine)
     if note:
         first = document.notebook.cells[0]
         title, _, rest = first.source.partition('\n')
@@ -450,7 +450,7 @@ def guesses(questions: Iterable[Question]) -> str:
     rows, last = [], ''
     for question in questions:
         if question.page != last:
-            title = escape(ledger_page.title(question.page))
+            title = ledger_page.as_html(ledger_page.title(question.page))
             rows.append(f'<tr><th colspan="4" scope="rowgroup">{title}</th></tr>')
             last = question.page
         rows.append(f'<tr data-claim="{question.id}"><td>'
@@ -547,9 +547,8 @@ def fill_in(document: Document, book: Book) -> None:
     for cell in document.texts():
         for comment, content in CONTENTS.items():
             if comment in cell.source:
-                before, after = cell.source.split(comment)
-                kept = before.rpartition('\n')
-                cell.source = kept[0] + kept[1] + content(book) + after
+                made = content(book)
+                cell.source = re.sub(rf'[^\n]*{re.escape(comment)}', lambda _, made=made: made, cell.source)
 
 
 def put_live_figures(document: Document, book: Book) -> None:
@@ -745,14 +744,13 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
     # The one at the top only leads to the first page.
     whole = [path for path in html.rglob('*.html') if path != html / 'index.html']
     repair(whole)
-    front = html / f'{source.toc()[0]}.html'     # its heading is the book's title, which Sphinx repeats
-    if front.exists():
-        page = re.sub('<title>.*?</title>', f'<title>{escape(title)}</title>', front.read_text(), count=1)
-        front.write_text(page)
+    front = html / f'{source.toc()[0]}.html'
     orders.put(html, there)
     known = entries.entries(articles)
     for path in whole:
         page = entries.with_cards(path.read_text(), path.relative_to(html).as_posix(), known)
+        if path == front:       # its heading is the book's title, which Sphinx repeats
+            page = re.sub('<title>.*?</title>', f'<title>{escape(title)}</title>', page, count=1)
         if about.get(path):
             page = described(page, about[path])
         if address:

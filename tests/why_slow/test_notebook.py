@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.why_slow.scripts import HEAD, LOOP
+from tests.why_slow.scripts import HEAD, training
 
 pytest.importorskip('torch')
 pytest.importorskip('IPython')
@@ -19,14 +19,7 @@ shell = InteractiveShell.instance()
 for cell in sys.stdin.read().split('# --- next cell'):
     shell.run_cell(cell)
 '''
-FAULT = LOOP.format(
-    before='net.double()',
-    batches='Batches()',
-    loss='loss_function(net(x.double()), y)',
-    after='steps += 1',
-    end='pass',
-    epochs=1000,
-)
+FAULT = training(head='', before='net.double()', loss='loss_function(net(x.double()), y)', after='steps += 1')
 
 
 def in_shell(*cells):

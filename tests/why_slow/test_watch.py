@@ -81,7 +81,8 @@ def test_parts_add_up_and_the_innermost_counts():
     assert set(found[0].parts) == {'rest', 'optimizer', 'forward'}
 
 
-def test_the_end_of_the_plan_ends_the_script_and_is_repeated_thrice():
+def at_the_end_of_its_plan():
+    """A watch whose next step is the last."""
     watch = Watch()
 
     def plan():
@@ -89,6 +90,11 @@ def test_the_end_of_the_plan_ends_the_script_and_is_repeated_thrice():
 
     watch.plan = plan()
     next(watch.plan)
+    return watch
+
+
+def test_the_end_of_the_plan_ends_the_script_and_is_repeated_thrice():
+    watch = at_the_end_of_its_plan()
     given_up = []
     watch.given_up = lambda why: given_up.append(True)
     for _ in range(4):
@@ -102,13 +108,7 @@ def test_the_end_of_the_plan_ends_the_script_and_is_repeated_thrice():
 
 def test_a_thread_of_the_script_is_not_ended():
     """Its end would leave the script waiting for it."""
-    watch = Watch()
-
-    def plan():
-        yield
-
-    watch.plan = plan()
-    next(watch.plan)
+    watch = at_the_end_of_its_plan()
     given_up = []
     watch.given_up = given_up.append
     finished = []

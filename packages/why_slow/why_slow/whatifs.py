@@ -537,6 +537,11 @@ def paired(session: Any, remedy: Remedy, until: float) -> Generator[None, Step, 
         elif now > until + 3 * length:
             break
     session.switched = None
+    return tested(remedy, before, after, ratios)
+
+
+def tested(remedy: Remedy, before: list[float], after: list[float], ratios: list[float]) -> Result:
+    """What a remedy did, from the times as it is and changed, and the ratio of each quartet."""
     ratio, low, high = interval(ratios)
     return Result(
         remedy.id,
@@ -597,19 +602,9 @@ def slowest_rank(remedy: Remedy, of_ranks: list[list[tuple[list[float], list[flo
     for quartet in zip(*of_ranks, strict=True):
         before.append(of_the_job([as_it_is for as_it_is, _ in quartet]))
         after.append(of_the_job([changed for _, changed in quartet]))
-    ratio, low, high = interval([b / a for b, a in zip(before, after, strict=True)])
-    return Result(
-        remedy.id,
-        remedy.title,
-        statistics.median(before),
-        statistics.median(after),
-        ratio,
-        low,
-        high,
-        verdict(low, high),
-        finding=remedy.finding,
-        note='the ranks would drift apart',
-    )
+    result = tested(remedy, before, after, [b / a for b, a in zip(before, after, strict=True)])
+    result.note = 'the ranks would drift apart'
+    return result
 
 
 def interval(ratios: list[float]) -> tuple[float, float, float]:
