@@ -6,9 +6,10 @@ What is right, and the two hints of each part, come from the topic's ``checkers.
 import base64
 import json
 import re
+from functools import cache
 from html import escape
 
-from answer_checks import definitions
+from answer_checks import checking, definitions
 from answer_checks.definitions import Exercise, Part
 from tools.exercises import BLOCK
 
@@ -29,16 +30,25 @@ def in_page(exercise: Exercise) -> bool:
 
 
 def described(name: str, part: Part, exercise: Exercise) -> dict:
-    """A part for the script: what is asked, what is right, how far a figure may be off, the hints."""
+    """A part for the script: what is asked, what is right, how far a figure may be off, the hints, and what
+    is said of answers that tell what went wrong."""
     right = [part.expected, *(other.get(name, part.expected) for other in exercise.also)]
     choices = definitions.choices_of(part, exercise.parts)
     asks = OFFER.sub('', part.asks) if choices else part.asks
-    about = {'asks': asks, 'hints': [part.hint, part.second]}
+    about = {'asks': asks, 'hints': [part.hint, part.second], **compared(right, part),
+             'slips': [{'said': said, **compared(wrong, part)} for said, wrong in definitions.slips_of(part)]}
     if not choices:
-        return {**about, 'right': right, 'within': [definitions.tolerance(x, part.within) for x in right]}
+        return about
+    return {**about, 'choices': ['yes', 'no'] if isinstance(part.expected, bool) else choices}
+
+
+def compared(values: list, part: Part) -> dict:
+    """Values that an answer is compared with, for the script."""
     if isinstance(part.expected, bool):
-        return {**about, 'right': ['yes' if x else 'no' for x in right], 'choices': ['yes', 'no']}
-    return {**about, 'right': right, 'choices': choices}
+        return {'right': ['yes' if x else 'no' for x in values]}
+    if isinstance(part.expected, str):
+        return {'right': values}
+    return {'right': values, 'within': [definitions.tolerance(x, part.within) for x in values]}
 
 
 def form(label: str) -> str:
@@ -51,7 +61,16 @@ def form(label: str) -> str:
         return ''
     parts = [described(name, part, exercise) for name, part in exercise.parts.items()]
     data = base64.b64encode(json.dumps(parts).encode()).decode()
-    return f'<div class="d2l-question" data-exercise="{escape(label)}" data-parts="{data}"></div>'
+    known = ' data-solved' if label in solved() else ''
+    return f'<div class="d2l-question" data-exercise="{escape(label)}" data-parts="{data}"{known}></div>'
+
+
+@cache
+def solved() -> list[str]:
+    """The labels of the exercises that this reader has solved in notebooks."""
+    noted = checking.progress()
+    labels = dict.fromkeys(label for label, _ in definitions.load())
+    return [label for label in labels if noted.get(label, {}).get('solved')]
 
 
 def with_forms(text: str) -> str:

@@ -14,7 +14,14 @@ numbers('asy-ex-w-wait',
 numbers('asy-ex-w-clock',
         rate=Part(2 * 1500 ** 3 / 3e-6, 'operations per second, additions and multiplications',
                   'How many multiplications and additions does each number of the result need?',
-                  'There are as many results as the matrix has numbers. Mind the µs.', 0.12))
+                  'There are as many results as the matrix has numbers. Mind the µs.', 0.12),
+        slips={
+            'rate': {
+                1500 ** 3 / 3e-6: 'Each step of a sum is a multiplication and an addition.',
+                2 * 1500 ** 2 / 3e-6:
+                    'That is one step for each number of the result, which is a sum of 1,500 products.',
+            },
+        })
 
 numbers('asy-ex-w-raise',
         line=Part(10, 'the number of the operation whose result, when read, raises the error',
@@ -22,7 +29,14 @@ numbers('asy-ex-w-raise',
                   'An operation that fails has nobody to tell until its result is asked for.'),
         heard=Part(False, 'True or False: an error surely appears if nothing is ever read',
                    'Who would raise it, and where?',
-                   'What does a program do that ends with a full queue?'))
+                   'What does a program do that ends with a full queue?'),
+        slips={
+            'line': {
+                3: 'It fails, but nobody has asked for its result yet.',
+                4: 'The fourth is queued like the others. Nobody has asked for a result yet.',
+            },
+            'heard': {True: 'An error is told to whoever asks for the result. Here nobody asks.'},
+        })
 
 LAZY = 'd2l_local.torch', 'virtual_devices'
 N, T3 = 100, 2
@@ -34,14 +48,48 @@ numbers('asy-ex-w-rounds',
                          'Issuing the first is not hidden, nor is one result.'),
         slow_host=Part(N * 4 + 1 + T3, 'ms with one wait at the end, t1 = 4 and t2 = 1',
                        'Here the device waits for the host.',
-                       'What is left to do after the last operation is issued?'))
+                       'What is left to do after the last operation is issued?'),
+        slips={
+            'each': {
+                N * (1 + 4): 'The result is fetched in each round.',
+                N * 4 + 1 + T3: 'That is with one wait at the end.',
+            },
+            'slow_device': {
+                N * (1 + 4 + T3): 'That is with a wait in each round.',
+                N * 4:
+                    'Before the first computation an operation is issued, and after the last a result is '
+                    'fetched.',
+                N * 4 + 1: 'The last result is still to be fetched.',
+                N * 4 + T3: 'Nothing is computed before the first operation is issued.',
+                1 + N * (4 + T3): 'A result is fetched once, at the end.',
+            },
+            'slow_host': {
+                N * (1 + 4 + T3): 'That is with a wait in each round.',
+                N * 4: 'The last operation is still to be computed, and its result to be fetched.',
+                N * 4 + 1: 'The last result is still to be fetched.',
+                N * 4 + T3: 'The last operation is still to be computed.',
+                4 + N * 1 + T3:
+                    'The device could do it in that time, but the host issues an operation every 4 ms.',
+            },
+        })
 
 BATCH = 256 * 3 * 224 * 224 * 4
 numbers('asy-ex-w-flight',
         two=Part(2.0 * BATCH, 'bytes of two batches in flight', 'How many numbers has an image?',
                  'How many bytes has a float32?'),
         fit=Part(int(2e9 // BATCH), 'batches that fit into 2 · 10⁹ bytes', 'Only whole batches count.',
-                 'Divide by the bytes of one batch.'))
+                 'Divide by the bytes of one batch.'),
+        slips={
+            'two': {
+                BATCH: 'That is one batch.',
+                BATCH / 2: 'Those are numbers. A float32 has four bytes.',
+            },
+            'fit': {
+                13: 'The thirteenth does not fit as a whole.',
+                51: 'That takes one byte for each number. A float32 has four bytes.',
+                6: 'That divides by two batches.',
+            },
+        })
 
 
 def ends(t1: float, t2: float, n: int) -> float:
@@ -161,7 +209,18 @@ numbers('asy-ex-waits', framework='pytorch', **{
         ('copy', 12, 'for a copy of the second, issued last', 'Where in the queue does the copy stand?'),
         ('everything', 12, 'for everything', 'What does such a wait leave out?'),
         ('independent', 2, 'for the future of the second, if none needs another',
-         'Does a queue in order ask what depends on what?'))})
+         'Does a queue in order ask what depends on what?'))},
+        slips={
+            'future': {
+                1: 'The first is done too: it stands before the second in the queue.',
+                12: 'What stands behind the second in the queue need not be done.',
+            },
+            'copy': {2: 'The copy was issued last. What stands before it in the queue?'},
+            'independent': {
+                1: 'The first is done too: it stands before the second in the queue.',
+                12: 'What stands behind the second in the queue need not be done.',
+            },
+        })
 
 
 @exercise('asy-ex-hidden', '''def train(step, params, n):

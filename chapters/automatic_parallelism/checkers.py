@@ -12,21 +12,42 @@ numbers('par-ex-w-overtake', **{
         ('a_and_c', 'no', 'a and c', 'What is the argument of h?'),
         ('b_and_c', 'yes', 'b and c', 'Is there a way from one to the other?'))},
         last=Part({'f', 'g'}, 'the functions that x += 1 has to wait for, as a set of letters',
-                  'Who reads x?', 'Reading a is not reading x.'))
+                  'Who reads x?', 'Reading a is not reading x.'),
+        slips={
+            'a_and_b': {'no': 'Both read x, and neither writes it.'},
+            'a_and_c': {'yes': 'The argument of h is a.'},
+            'b_and_c': {'no': 'Neither of them needs what the other gives.'},
+        })
 
 BUSY = ((0, 6), (3, 9))
 BOTH = min(b for _, b in BUSY) - max(a for a, _ in BUSY)
 numbers('par-ex-w-timeline',
         share=Part(BOTH / min(b - a for a, b in BUSY), 'share of the time of the less busy one',
                    'For how long are both busy?', 'Divide by the busy time of one device.'),
-        turns=Part(0, 'the share if they took turns', 'Who is busy when the other is?', 'Draw it.'))
+        turns=Part(0, 'the share if they took turns', 'Who is busy when the other is?', 'Draw it.'),
+        slips={
+            'share': {
+                BOTH: 'Those are ms.',
+                1 / 3: 'That divides by all nine ms. Each device is busy for six.',
+            },
+            'turns': {
+                1: 'When one of them is busy, the other is not.',
+                0.5: 'When one of them is busy, the other is not.',
+            },
+        })
 
 numbers('par-ex-w-core', **{
     name: Part(right, f"'yes' or 'no': can {what} overlap on one core?", hint, 'Does it need the core?')
     for name, right, what, hint in (
         ('arithmetic', 'no', 'the arithmetic of two threads',
          'How many of them can the core run at once?'),
-        ('waiting', 'yes', 'waiting for a disk and arithmetic', 'What does a core do for a wait?'))})
+        ('waiting', 'yes', 'waiting for a disk and arithmetic', 'What does a core do for a wait?'))},
+        slips={
+            'arithmetic': {
+                'yes': 'The two threads take turns on the core, and take as long as one after the other.',
+            },
+            'waiting': {'no': 'While a thread waits, the core is free for the other.'},
+        })
 
 TIMES = {'A': (3, ''), 'B': (2, 'A'), 'C': (5, 'A'), 'D': (4, 'BC')}
 
@@ -45,13 +66,40 @@ numbers('par-ex-w-path',
         best=Part(longest_path(TIMES), 'ms at best', 'No order makes a path shorter.',
                   'Which path takes longest?'),
         devices=Part(2, 'devices that this takes', 'How many are ready at the same time?',
-                     'Look at the moment after A.'))
+                     'Look at the moment after A.'),
+        slips={
+            'best': {
+                14: 'B and C can run at the same time.',
+                9: 'That is the way through B. D needs C as well.',
+                8: 'D has to be done too.',
+            },
+            'devices': {
+                3: 'After A only B and C are ready, and D needs both.',
+                4: 'No four of them can run at the same time.',
+                1: 'On one device B and C take turns.',
+            },
+        })
 
 numbers('par-ex-w-amdahl', **{
     name: Part(20 + 80 // k if k else 20,
                f'ms on {k} devices' if k else 'ms that remain with any number',
                'Only a part of the step divides.', 'Add what does not divide.')
-    for name, k in (('two', 2), ('four', 4), ('eight', 8), ('any', 0))})
+    for name, k in (('two', 2), ('four', 4), ('eight', 8), ('any', 0))},
+        slips={
+            'two': {
+                50: 'Only 80 of the 100 ms are divided.',
+                40: 'The 20 ms that are not divided are missing.',
+            },
+            'four': {
+                25: 'Only 80 of the 100 ms are divided.',
+                20: 'The 20 ms that are not divided are missing.',
+            },
+            'eight': {
+                12.5: 'Only 80 of the 100 ms are divided.',
+                10: 'The 20 ms that are not divided are missing.',
+            },
+            'any': {0: 'What is not divided stays.'},
+        })
 
 
 @exercise('par-ex-dependencies', '''def longest(graph):

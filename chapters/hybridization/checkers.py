@@ -13,7 +13,14 @@ numbers('hyb-ex-w-loop',
                         'One operation for each round. How many rounds were there?'),
         later=Part(ROUNDS, 'operations that the same record contains after the 3 became a 5',
                    'A record is made once. Who would change it?',
-                   'Nobody records again in this question.'))
+                   'Nobody records again in this question.'),
+        slips={
+            'operations': {
+                1: 'The loop runs three times while the symbol goes through it.',
+                0: 'Each addition is done with a symbol, and that is recorded.',
+            },
+            'later': {5: 'The record was made before, and there is no 3 in it that could be changed.'},
+        })
 
 numbers('hyb-ex-w-which', **{
     name: Part(right, f"'yes' or 'no': {what}", hint,
@@ -28,7 +35,20 @@ numbers('hyb-ex-w-which', **{
         ('mlp', 'no', 'torch.compile on an MLP with three layers, for one example',
          'What is removed, and what does entering compiled code add?'),
         ('script', 'no', 'torch.compile in a script that calls its model once',
-         'When is a compilation paid back?'))})
+         'When is a compilation paid back?'))},
+        slips={
+            'product': {'yes': 'It is a single call of a library, and its time is arithmetic.'},
+            'additions': {
+                'no': 'Each of them reads and writes a million numbers. A compiled loop does so once.',
+            },
+            'layers': {
+                'no': 'Two hundred calls with hardly any arithmetic between them are nearly all overhead.',
+            },
+            'mlp': {
+                'yes': 'The overhead of a few calls goes, and what it takes to enter compiled code is added.',
+            },
+            'script': {'yes': 'Its only call is the one that compiles.'},
+        })
 
 numbers('hyb-ex-w-seen', **{
     name: Part(right, f"'kept', 'frozen', 'dropped' or 'error': {what}", hint,
@@ -45,13 +65,62 @@ numbers('hyb-ex-w-seen', **{
         ('compiled_values', 'kept', 'print(x) under torch.compile',
          'What happens where bytecode cannot become part of a graph?'),
         ('compiled_data', 'kept', 'if x.sum() > 0 under torch.compile',
-         'What happens where bytecode cannot become part of a graph?'))})
+         'What happens where bytecode cannot become part of a graph?'))},
+        slips={
+            'shape': {
+                'kept': 'Later calls run the graph. And a symbol has no shape yet.',
+                'dropped': 'Python has to find a shape before it can print one.',
+                'frozen': 'Python has to find a shape before it can print one.',
+            },
+            'values': {
+                'kept': 'It prints while MXNet records. Later calls run the graph, which has no print.',
+                'error': 'A symbol can be printed: it has a name.',
+                'frozen': 'Nothing of it is in the graph.',
+            },
+            'flag': {
+                'kept':
+                    'Python reads the flag while MXNet records. Later calls run the graph, which has one '
+                    'branch.',
+                'error': 'The flag is a value of Python, which it can read.',
+                'dropped': 'The if is gone, but the branch that it took is in the graph.',
+            },
+            'data': {
+                'frozen': 'To take a branch, Python has to know whether a symbol is true.',
+                'kept': 'The graph has no if. And Python has to know whether a symbol is true.',
+            },
+            'traced_shape': {
+                'kept': 'It prints while it is traced. Later calls run the graph, which has no print.',
+                'error': 'The example has a shape.',
+            },
+            'traced_data': {
+                'error': 'The example has numbers, so Python can take a branch.',
+                'kept': 'The trace has the one branch that the example took.',
+            },
+            'compiled_values': {
+                'dropped': 'Bytecode that cannot go into a graph is left to Python.',
+                'error': 'Bytecode that cannot go into a graph is left to Python.',
+            },
+            'compiled_data': {
+                'frozen': 'No example is run here. Where the bytecode depends on data, the graph ends.',
+                'error': 'Where the bytecode depends on data, the graph ends, and Python goes on.',
+            },
+        })
 
 FIRST, DISK, EAGER, COMPILED = 5, 0.1, 230e-6, 50e-6
 SAVED = 'What does each later call save?'
 numbers('hyb-ex-w-paid',
         calls=Part(FIRST / (EAGER - COMPILED), 'calls until 5 s are won back', SAVED, 'Mind the µs.'),
-        disk=Part(DISK / (EAGER - COMPILED), 'calls until 0.1 s are won back', SAVED, 'Mind the µs.'))
+        disk=Part(DISK / (EAGER - COMPILED), 'calls until 0.1 s are won back', SAVED, 'Mind the µs.'),
+        slips={
+            'calls': {
+                FIRST / COMPILED: 'That divides by what a call takes. Divide by what it saves.',
+                FIRST / EAGER: 'That divides by what a call took before. Divide by what it saves.',
+            },
+            'disk': {
+                DISK / COMPILED: 'That divides by what a call takes. Divide by what it saves.',
+                DISK / EAGER: 'That divides by what a call took before. Divide by what it saves.',
+            },
+        })
 
 CALL, WORK, LEFT, LARGE = 100, 10, 5, 1000
 numbers('hyb-ex-w-down', **{
@@ -64,7 +133,21 @@ numbers('hyb-ex-w-down', **{
         ('small_limit', WORK, 0, 0.02, 'with 10 µs and no overhead left',
          'No call is shorter than its work.'),
         ('large_limit', LARGE, 0, 0.0045, 'with 1,000 µs and no overhead left',
-         'No call is shorter than its work.'))})
+         'No call is shorter than its work.'))},
+        slips={
+            'small': {
+                (CALL - WORK) / LEFT: 'That is the overhead alone. The arithmetic is part of the call.',
+                CALL / LEFT: 'The arithmetic is still there after the change.',
+                CALL / WORK: 'That is with no overhead left at all.',
+            },
+            'large': {
+                CALL / (WORK + LEFT): 'That is with 10 µs of arithmetic.',
+                (CALL - WORK + LARGE) / LARGE:
+                    'Before, the overhead is 90 µs and not 100; afterwards, 5 µs of it are left.',
+            },
+            'small_limit': {CALL / (WORK + LEFT): 'That is with 5 µs of overhead left.'},
+            'large_limit': {CALL / WORK: 'That is with 10 µs of arithmetic.'},
+        })
 
 
 def graphs_of(function, *calls, **how) -> list:
@@ -429,13 +512,27 @@ numbers('hyb-ex-calls', framework='pytorch', **{
          'Two averages, two corrections, a root, a division: write the steps down.'))},
         foreach=Part('no',
                      "'yes' or 'no': does the count of foreach, with momentum, depend on the tensors?",
-                     'What does foreach hand over in one call?', 'Count for twenty and for forty.'))
+                     'What does foreach hand over in one call?', 'Count for twenty and for forty.'),
+        slips={
+            'sgd': {80: 'One operation of PyTorch can scale a tensor and add it.'},
+            'foreach': {'yes': 'One call takes all tensors, however many there are.'},
+        })
 numbers('hyb-ex-rate', framework='pytorch',
         number=Part(2, 'graphs after four steps, with a rate that is a number and changes',
                     'A number is a constant of the first graph. And after its first change?',
                     'What has changed once is treated as a variable.'),
         tensor=Part(1, 'graphs, with a rate that is a tensor', 'Is a tensor a constant of the graph?',
-                    'Tensors are inputs.'))
+                    'Tensors are inputs.'),
+        slips={
+            'number': {
+                1: 'A number is a constant of the first graph.',
+                4: 'After its first change the number becomes a variable of the graph.',
+            },
+            'tensor': {
+                2: 'A tensor is an input, and no constant.',
+                4: 'A tensor is an input, and no constant.',
+            },
+        })
 
 
 # The same exercises in MXNet.
@@ -541,7 +638,12 @@ numbers('hyb-ex-asnumpy', framework='mxnet',
         after=Part('error', 'and after hybridize()', 'What is x while MXNet records?',
                    'A name has no values.'),
         when=Part('call', "when it shows: at 'hybridize' itself or at the next 'call'",
-                  'When does MXNet record?', 'It needs to know what kind of input there is.'))
+                  'When does MXNet record?', 'It needs to know what kind of input there is.'),
+        slips={
+            'before': {'error': 'Nothing is recorded yet, so x is an array.'},
+            'after': {'works': 'While MXNet records, x is a symbol.'},
+            'when': {'hybridize': 'This method only says what the next call has to do.'},
+        })
 numbers('hyb-ex-control-flow', framework='mxnet',
         loop=Part(3, 'operations in the graph, of a loop of three rounds with one operation each',
                   'Who runs the loop, and when?', 'The graph has no loop.'),
@@ -550,4 +652,16 @@ numbers('hyb-ex-control-flow', framework='mxnet',
         data=Part('error', 'what becomes of an if on the data', 'Is a symbol true or false?',
                   'There are no data yet.'),
         later=Part('as before', "the result after the flag was changed: 'as before' or 'differs'",
-                   'Who would record again?', 'hybridize() would.'))
+                   'Who would record again?', 'hybridize() would.'),
+        slips={
+            'loop': {1: 'Python runs the loop while MXNet records, three times.'},
+            'flag': {
+                'kept': 'Python reads the flag while MXNet records. The graph has one branch.',
+                'error': 'The flag is a value of Python, which it can read.',
+            },
+            'data': {
+                'frozen': 'To take a branch, Python has to know whether a symbol is true.',
+                'kept': 'The graph has no if.',
+            },
+            'later': {'differs': 'The record was made before, with the branch of the old flag.'},
+        })

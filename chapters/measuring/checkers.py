@@ -17,7 +17,30 @@ numbers('msr-ex-w-clocks',
         second=Part(0.1 / 2.0, 'cores that the second program kept busy, on average', SHARE,
                     'While it waits, no core works for it.'),
         third=Part(2.0 / 2.0, 'cores that the third program kept busy, on average', SHARE,
-                   'Compare its three clocks with those of the first.'))
+                   'Compare its three clocks with those of the first.'),
+        slips={
+            'first': {
+                7.6 / 1.9:
+                    'Not quite all four: divide by the wall clock. The clock of the main thread stood still '
+                    'while it waited.',
+                1.9 / 2.0:
+                    'That is the main thread alone, or the share of all four cores. Asked for is a number of '
+                    'cores.',
+                7.6: 'Those are seconds of work. Divide them by the seconds that passed.',
+            },
+            'second': {
+                1.0: 'The two clocks that agree both count work. Neither of them is the wall clock.',
+                0.95: 'That is the share of the time in which it waits.',
+            },
+            'third': {
+                0:
+                    'Its clocks count two seconds of work, even if the program only asked whether something '
+                    'is ready.',
+                2.0:
+                    'Divide seconds of work by seconds that passed. The main thread is a part of the '
+                    'process.',
+            },
+        })
 
 SIDE, SECONDS = 4096, 20e-6
 numbers('msr-ex-w-good',
@@ -26,7 +49,19 @@ numbers('msr-ex-w-good',
                   'There are as many results as the matrix has numbers. Mind the µs.'),
         longer=Part((2 * SIDE) ** 3 // SIDE ** 3, 'times as long that twice the side should take',
                     'The work does not grow like the number of entries.',
-                    'Put the double side into your count of operations.'))
+                    'Put the double side into your count of operations.'),
+        slips={
+            'rate': {
+                SIDE ** 3 / SECONDS: 'Each step of a sum is a multiplication and an addition.',
+                2 * SIDE ** 2 / SECONDS:
+                    'That is one step for each number of the result, which is a sum of 4,096 products.',
+            },
+            'longer': {
+                2: 'The result has four times as many numbers, and each is a longer sum.',
+                4: 'The result has four times as many numbers. And how long is the sum behind each?',
+                16: 'That counts four sides. The two matrices share one of theirs, the length of the sums.',
+            },
+        })
 
 BOUND, INTERVALS = 1.5, {'first': (1.62, 1.90), 'second': (1.41, 1.70), 'third': (1.20, 1.40)}
 numbers('msr-ex-w-verdict', **{
@@ -34,7 +69,21 @@ numbers('msr-ex-w-verdict', **{
                f"'holds', 'fails' or 'undecided', for {low:.2f}–{high:.2f}",
                'Where does the bound lie: below the interval, above it, or within?',
                'A verdict has to be right for every value that the measurements allow.')
-    for name, (low, high) in INTERVALS.items()})
+    for name, (low, high) in INTERVALS.items()},
+        slips={
+            'first': {
+                'undecided': 'No value of this interval lies below the bound.',
+                'fails': 'The interval lies above 1.5, and the statement says more than 1.5.',
+            },
+            'second': {
+                'holds': 'The median lies above the bound, but the interval has values below it as well.',
+                'fails': 'The interval has values above the bound as well.',
+            },
+            'third': {
+                'undecided': 'No value of this interval lies above the bound.',
+                'holds': 'The interval lies below 1.5, and the statement says more than 1.5.',
+            },
+        })
 
 LOADING, NETWORK, UPDATE = 0.3, 0.6, 0.1
 AFTER = 'Divide the two factors that you have found already.'
@@ -51,7 +100,31 @@ numbers('msr-ex-w-amdahl',
         b_after_a=Part((max(LOADING, NETWORK) + UPDATE) / (max(LOADING, NETWORK / 5) + UPDATE),
                        'times as fast with both as with A alone', AFTER, AGAIN),
         a_after_b=Part((LOADING + NETWORK / 5 + UPDATE) / (max(LOADING, NETWORK / 5) + UPDATE),
-                       'times as fast with both as with B alone', AFTER, AGAIN))
+                       'times as fast with both as with B alone', AFTER, AGAIN),
+        slips={
+            'a': {
+                1 / NETWORK: 'The update is still there.',
+                1 / (1 - UPDATE): 'That hides a tenth. How much of the step is loading?',
+                1.3: '30% less time is more than 1.3 times as fast. Divide by what is left.',
+            },
+            'b': {
+                5: 'Five times as fast is the part. The rest of the step takes as long as before.',
+                1 / (LOADING + UPDATE): 'That is for passes that take no time. A fifth of theirs is left.',
+            },
+            'both': {
+                1 / (max(LOADING, NETWORK) + UPDATE) / (LOADING + NETWORK / 5 + UPDATE):
+                    'You have multiplied the two factors. Once the passes are shorter, they no longer hide '
+                    'all of the loading.',
+                1 / (NETWORK / 5 + UPDATE):
+                    'Loading takes longer than the passes now, so they do not hide all of it.',
+            },
+            'b_after_a': {
+                1 / (LOADING + NETWORK / 5 + UPDATE): 'That is what B gains on the step as it was.',
+            },
+            'a_after_b': {
+                1 / (max(LOADING, NETWORK) + UPDATE): 'That is what A gains on the step as it was.',
+            },
+        })
 
 numbers('msr-ex-w-regime', **{
     name: Part(right, f"what probably limits {name.upper()}: 'overhead', 'memory' or 'compute'", hint,
@@ -59,7 +132,24 @@ numbers('msr-ex-w-regime', **{
     for name, right, hint in (
         ('p', 'overhead', 'Twice the work took hardly longer, so the work is not what takes the time.'),
         ('q', 'compute', 'It grows with the batch, and it scales with the number of cores.'),
-        ('r', 'memory', 'It grows with the batch, and half of the cores do nearly as well.'))})
+        ('r', 'memory', 'It grows with the batch, and half of the cores do nearly as well.'))},
+        slips={
+            'p': {
+                'memory': 'Twice the batch is twice the bytes. Limited by them, it would take twice as long.',
+                'compute':
+                    'Twice the batch is twice the arithmetic. Limited by it, it would take twice as long.',
+            },
+            'q': {
+                'memory':
+                    'The cores share one memory, so losing one of them would probably cost such a program '
+                    'little.',
+                'overhead': 'Overhead is paid for a call, and there are as many calls for twice the batch.',
+            },
+            'r': {
+                'compute': 'Without the second core, arithmetic would take twice as long.',
+                'overhead': 'Overhead is paid for a call, and there are as many calls for twice the batch.',
+            },
+        })
 
 PARAMETERS, RATE, GPUS, PEAK, TOKENS = 8e9, 55_000, 8, 989e12, 200e9
 numbers('msr-ex-w-mfu',
@@ -67,7 +157,20 @@ numbers('msr-ex-w-mfu',
                  'Training takes six FLOPs for each parameter and token.',
                  'Whose peak is it? There are eight GPUs.'),
         days=Part(TOKENS / RATE / 86_400, 'days for 200 billion tokens',
-                  'Divide the tokens by the tokens of a second.', 'A day has 86,400 seconds.'))
+                  'Divide the tokens by the tokens of a second.', 'A day has 86,400 seconds.'),
+        slips={
+            'mfu': {
+                6 * PARAMETERS * RATE / PEAK: 'No utilization is above 1. There are eight GPUs.',
+                2 * PARAMETERS * RATE / (GPUS * PEAK):
+                    'That is the forward pass alone. Training takes six FLOPs for each parameter and token.',
+            },
+            'days': {
+                TOKENS / RATE: 'Those are seconds.',
+                TOKENS / RATE / 3600: 'Those are hours.',
+                TOKENS / RATE / 86_400 / GPUS:
+                    'The 55,000 tokens a second are those of all eight GPUs together.',
+            },
+        })
 
 
 def program(milliseconds: float, seed: int):
@@ -132,7 +235,29 @@ numbers('msr-ex-five',
                          'Nine places, and once for each channel of the result.'),
         tanh=Part('memory', 'what limits the hyperbolic tangent, by a count of one FLOP for each',
                   'It reads four bytes and writes four for each number.',
-                  'This is the prediction. What you measure is another matter.'))
+                  'This is the prediction. What you measure is another matter.'),
+        slips={
+            'per_byte': {
+                1 / 4: 'Each number of the matrix is multiplied, and the product is added.',
+                2: 'That is for each number, or the bytes for each FLOP. A float32 has four bytes.',
+            },
+            'linear': {
+                'compute': 'With half a FLOP for each byte, the bytes take longer than the arithmetic.',
+                'overhead': 'Its 16 MB take much longer than a call.',
+            },
+            'lookup': {
+                'memory': 'Eight rows are a few kilobytes. How long do they take at your bandwidth?',
+                'compute': 'A lookup computes nothing.',
+            },
+            'convolution': {
+                'memory': 'Each number of the image is used many times, once it is there.',
+                'overhead': 'There is one call, and much arithmetic in it.',
+            },
+            'tanh': {
+                'compute': 'By this count it does one FLOP for eight bytes.',
+                'overhead': 'There is one call, and it moves 16 MB.',
+            },
+        })
 
 
 @exercise('msr-ex-suspects', '''def kept(work):

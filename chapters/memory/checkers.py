@@ -14,13 +14,35 @@ numbers('mem-ex-w-sixteen',
                   'Adam keeps two averages.'),
         momentum=Part(12 * PARAMETERS, 'GB with momentum', COUNT, 'Momentum keeps one number.'),
         left=Part(CARD - 12 * PARAMETERS, 'GB left for activations, with momentum',
-                  'The GPU has 24 GB.', 'What is not taken is left, before the driver.'))
+                  'The GPU has 24 GB.', 'What is not taken is left, before the driver.'),
+        slips={
+            'adam': {
+                4 * PARAMETERS: 'Those are the weights alone.',
+                8 * PARAMETERS: 'The state of Adam is missing.',
+                12 * PARAMETERS: 'Adam keeps two numbers for each parameter, beside its gradient.',
+            },
+            'momentum': {
+                8 * PARAMETERS: 'The state is missing: momentum is a number for each parameter.',
+                16 * PARAMETERS: 'Momentum keeps one number for each parameter, beside its gradient.',
+            },
+            'left': {
+                0: 'That is with Adam.',
+                CARD - 8 * PARAMETERS: 'The state is missing: momentum is a number for each parameter.',
+            },
+        })
 
 numbers('mem-ex-w-gelu',
         relu=Part(1, 'tensors kept with ReLU', 'The matmul needs its factor, ReLU its result.',
                   'Are these two tensors, or the same one?'),
         gelu=Part(2, 'tensors kept with GELU', 'The matmul needs its factor, GELU its input.',
-                  'Are these two tensors, or the same one?'))
+                  'Are these two tensors, or the same one?'),
+        slips={
+            'relu': {2: 'The result of ReLU is also the factor of the second matmul. Is it kept twice?'},
+            'gelu': {
+                1: 'The input of GELU is not the factor of the second matmul.',
+                3: 'GELU keeps its input, and the result is kept once, by the matmul.',
+            },
+        })
 
 FREE, EACH, BATCH = (16 - 10) * 1000, 180 + 20, 256
 numbers('mem-ex-w-batch',
@@ -28,7 +50,17 @@ numbers('mem-ex-w-batch',
                      'What is left, and what does an example need at the worst moment?',
                      'What is kept and what is needed for a moment are there together.'),
         pieces=Part(math.ceil(BATCH / (FREE // EACH)), 'pieces for 256 examples',
-                    'No piece is larger than what fits.', 'A rest is a piece as well.'))
+                    'No piece is larger than what fits.', 'A rest is a piece as well.'),
+        slips={
+            'largest': {
+                FREE // (EACH - 20): 'Each example needs 20 MB more for a moment.',
+                16_000 // EACH: 'Weights, gradients and state are in the 16 GB too.',
+            },
+            'pieces': {
+                8: 'Eight pieces of 30 are 240 examples.',
+                BATCH / (FREE // EACH): 'A rest is a piece as well.',
+            },
+        })
 
 
 def kept_with(g: int) -> float:
@@ -42,13 +74,39 @@ numbers('mem-ex-w-root',
         peak=Part(kept_with(BEST), 'MB kept at the peak with this group',
                   'The inputs of all groups, and the inside of one.', 'Insert your g.'),
         without=Part(64 * 4.0, 'MB kept without checkpoints', 'Every layer keeps its inside.',
-                     'How many layers are there?'))
+                     'How many layers are there?'),
+        slips={
+            'g': {
+                8:
+                    'The square root of the layers is best where a layer keeps as much as its input. Here it '
+                    'keeps four times as much.',
+                16: 'With groups of 16, the inside of one alone is 64 MB. Where are the two terms equal?',
+            },
+            'peak': {
+                kept_with(8): 'That is with groups of eight.',
+                16: 'That is one of two terms.',
+            },
+            'without': {
+                64: 'Those are the inputs of the layers. Inside, four times as much is kept.',
+                320: 'The 4 MB are all that autograd keeps for a layer. Nothing comes on top of them.',
+            },
+        })
 
 numbers('mem-ex-w-mixed',
         bytes=Part(2 + 2 + 4 + 4 + 4, 'bytes for each parameter', 'Five numbers for each parameter.',
                    'Which of the five have half of the bits?'),
         less=Part(16 - (2 + 2 + 4 + 4 + 4), 'bytes less than in float32, for each parameter',
-                  'In float32 there are four numbers.', 'Compare the two sums.'))
+                  'In float32 there are four numbers.', 'Compare the two sums.'),
+        slips={
+            'bytes': {
+                2 + 2 + 4 + 4: 'The copy of the weights in float32 is missing.',
+                2 + 2 + 2 + 2: 'The averages and the copy of the weights stay in float32.',
+            },
+            'less': {
+                4: 'What weights and gradients save, the copy in float32 takes again.',
+                8: 'The averages and the copy of the weights stay in float32.',
+            },
+        })
 
 numbers('mem-ex-layers', **{
     name: Part(right, f"what {layer} keeps: 'input', 'result' or 'mask'", hint,
@@ -60,7 +118,29 @@ numbers('mem-ex-layers', **{
         ('gelu', 'input', 'a GELU', 'Can it be undone from its result?'),
         ('dropout', 'mask', 'dropout', 'What has to be the same in the backward pass?'))},
         pooling=Part(8, 'bytes of integers for each result of max pooling',
-                     'It keeps where the largest number was.', 'What type has an index in PyTorch?'))
+                     'It keeps where the largest number was.', 'What type has an index in PyTorch?'),
+        slips={
+            'convolution': {
+                'result': 'The gradient of the weights is made from the input and from what comes back.',
+                'mask': 'The gradient of the weights needs numbers.',
+            },
+            'sigmoid': {'input': 'Its derivative can be written with the result alone.'},
+            'relu': {
+                'input': 'Where the result is zero, so is the gradient: the input is not needed.',
+                'mask': 'A mask would do, but the result has to be kept by the next layer anyway.',
+            },
+            'gelu': {
+                'result': 'Two inputs may have the same result, so the result does not tell the derivative.',
+            },
+            'dropout': {
+                'input': 'The gradient does not depend on the input.',
+                'result': 'A zero in the result may be a zero of the input.',
+            },
+            'pooling': {
+                4: 'An index is an int64 in PyTorch.',
+                1: 'An index is an int64 in PyTorch.',
+            },
+        })
 
 numbers('mem-ex-inplace',
         usual=Part(1, 'tensors of the batch kept by matmul, ReLU, matmul, besides the input',
@@ -69,7 +149,17 @@ numbers('mem-ex-inplace',
                      'Only what was kept can be saved.'),
         error=Part('backward', "behind a sigmoid, where the error comes: 'forward' or 'backward'",
                    'When is the saved result of the sigmoid needed?',
-                   'A tensor has a version, which is compared when it is used.'))
+                   'A tensor has a version, which is compared when it is used.'),
+        slips={
+            'usual': {
+                2: 'ReLU keeps its result, which is also the factor of the second matmul. Is it kept twice?',
+            },
+            'inplace': {0: 'What was kept is the result of ReLU, and it is still needed.'},
+            'error': {
+                'forward':
+                    'The forward pass writes. That something kept has changed is seen where it is used.',
+            },
+        })
 
 
 @exercise('mem-ex-last', '''def factors(sizes):
@@ -101,7 +191,13 @@ numbers('mem-ex-eval',
         no_grad=Part(0, 'bytes kept under torch.no_grad()', 'What would need them?',
                      'Without a graph nothing is saved.'),
         training=Part(0, 'bytes that the graph of a kept loss holds after its backward pass',
-                      'What does backward do with what it has used?', 'Try to call it twice.'))
+                      'What does backward do with what it has used?', 'Try to call it twice.'),
+        slips={
+            'ten': {
+                1: 'Each loss in the list holds what its own graph has kept, and eval does not change that.',
+                0: 'eval changes dropout and batch norm. Autograd records as before.',
+            },
+        })
 
 
 @exercise('mem-ex-selective', '''def selective(block):
@@ -238,7 +334,11 @@ numbers('mem-ex-mx-scratch', framework='mxnet',
                   'Each piece grows to the largest demand that it meets.',
                   'And in the end all have met it.'),
         leak=Part('no', "'yes' or 'no': is it a leak?", 'Does it go on growing for ever?',
-                  'What happens when every piece has its size?'))
+                  'What happens when every piece has its size?'),
+        slips={
+            'more': {1: 'Each of the pieces grows to the largest demand that it meets.'},
+            'leak': {'yes': 'It stops growing when every piece has met the largest demand.'},
+        })
 text('mem-ex-mx-again',
      'The function keeps the input of its part alone, and records the part anew in its backward pass.',
      'The gradients are equal, to the last bit.',

@@ -11,7 +11,15 @@ numbers('mg-ex-w-bytes',
         sent=Part(2 / 2 * GRADIENTS, 'bytes that each of two devices sends in a step',
                   'Half of the sums is formed here and sent, and half of the gradients goes there.',
                   'How many bytes has a parameter?'),
-        ms=Part(GRADIENTS / 10e9 * 1e3, 'ms at 10 GB/s', 'Bytes divided by the rate.', 'Mind the ms.'))
+        ms=Part(GRADIENTS / 10e9 * 1e3, 'ms at 10 GB/s', 'Bytes divided by the rate.', 'Mind the ms.'),
+        slips={
+            'sent': {
+                2 * GRADIENTS: 'In each of the two phases a device sends one half.',
+                GRADIENTS / 2: 'That is one of the two phases.',
+                GRADIENTS / 4: 'Those are numbers. A float32 has four bytes.',
+            },
+            'ms': {2 * GRADIENTS / 10e9 * 1e3: 'In each of the two phases a device sends one half.'},
+        })
 
 numbers('mg-ex-w-scale',
         factor=Part(4, 'times as far as it should go, in each step',
@@ -19,7 +27,19 @@ numbers('mg-ex-w-scale',
                     'The sum has as many terms as examples.'),
         divide=Part(4 * 64, 'what to divide by', 'The mean is over all examples.', 'Of all devices.'),
         told=Part(False, 'True or False: some message tells you', 'Is anything wrong for the program?',
-                  'A large step is a step.'))
+                  'A large step is a step.'),
+        slips={
+            'factor': {
+                64: 'The update divides by the 64 examples of one device. How many devices add to the sum?',
+                256: 'The update divides by 64 already.',
+                1: 'Four sums are added, and divided by the examples of one.',
+            },
+            'divide': {
+                64: 'That is what it divides by now. The sum is over the examples of all devices.',
+                4: 'That would be right in addition to the 64. By what is that in all?',
+            },
+            'told': {True: 'For the program nothing is wrong: a large step is a step.'},
+        })
 
 EQUAL = 'Would one device with the whole batch have computed the same?'
 numbers('mg-ex-w-equal', **{
@@ -29,7 +49,26 @@ numbers('mg-ex-w-equal', **{
         ('batchnorm', 'yes', 'batch norm', 'Of which examples does it take the mean?'),
         ('order', 'rounding', 'the order of additions', 'Are the sums other sums?'),
         ('odd', 'yes', 'a last batch of odd size, if both parts count equally,',
-         'How much does an example count in each part?'))})
+         'How much does an example count in each part?'))},
+        slips={
+            'dropout': {
+                'no': 'Each device draws numbers of its own.',
+                'rounding': 'Other masks make other numbers, and not only in the last digits.',
+            },
+            'batchnorm': {
+                'no': 'Each device takes the mean of its own examples.',
+                'rounding':
+                    'The means of two halves differ from the mean of the whole by more than rounding.',
+            },
+            'order': {
+                'yes': 'The sums are the same, up to their last digits.',
+                'no': 'Floating-point sums depend on their order, in their last digits.',
+            },
+            'odd': {
+                'no': 'Then an example counts more in the smaller part than in the larger one.',
+                'rounding': 'Then an example counts more in the smaller part than in the larger one.',
+            },
+        })
 
 numbers('mg-ex-w-pays',
         visible=Part(44.7e6 / 0.05 / 1e9, 'GB/s at least, if nothing overlaps',
@@ -37,7 +76,20 @@ numbers('mg-ex-w-pays',
                      'Divide the bytes by that time.'),
         hidden=Part(44.7e6 / (0.05 + 0.05 * 2 / 3) / 1e9, 'GB/s, if it can run during the backward pass',
                     'No more can be hidden than the backward pass takes.',
-                    'How long may the all-reduce take, what is hidden and what is visible together?'))
+                    'How long may the all-reduce take, what is hidden and what is visible together?'),
+        slips={
+            'visible': {
+                44.7e6 / 0.1 / 1e9: 'Two devices still compute for 50 of the 100 ms.',
+                44.7e6 / (0.05 * 2 / 3) / 1e9:
+                    'Nothing overlaps here: computing and sending have 100 ms together.',
+            },
+            'hidden': {
+                44.7e6 / (0.05 * 2 / 3) / 1e9:
+                    'What does not fit into the backward pass may still take the time that is left after it.',
+                44.7e6 / 0.1 / 1e9: 'During the forward pass there are no gradients to send.',
+                44.7e6 / 0.05 / 1e9: 'That is without overlap.',
+            },
+        })
 
 DEVICES = 2, 4, 8, 100
 numbers('mg-ex-w-ring',
@@ -149,7 +201,15 @@ numbers('mg-ex-pt-accumulate',
         without=Part(4, 'times the bytes of one all-reduce, without no_sync', 'When does DDP send?',
                      'How many backward passes are there?'),
         within=Part(1, 'times the bytes of one all-reduce, with no_sync for all micro-batches but the last',
-                    'What is sent is what has been added up.', 'Which pass may send?'))
+                    'What is sent is what has been added up.', 'Which pass may send?'),
+        slips={
+            'without': {1: 'DDP sends in each backward pass, unless it is told not to.'},
+            'within': {
+                4: 'Under no_sync a backward pass adds up, and sends nothing.',
+                0: 'The last backward pass sends the sum.',
+                1 / 4: 'The last backward pass sends all gradients, and not a quarter.',
+            },
+        })
 
 
 @exercise('mg-ex-pt-syncbn', '''def combine(parts):

@@ -12,12 +12,33 @@ numbers('ps-ex-w-one',
         eight=Part(2 * ARRAY / RATE, 's with eight servers', 'What does each server take in now?',
                    'A share of the array, from all workers.'),
         ninth=Part('no', "'yes' or 'no': does a ninth server help?", 'Which links are full?',
-                   'A worker has one link.'))
+                   'A worker has one link.'),
+        slips={
+            'one': {
+                WORKERS * ARRAY / RATE: 'That is one way. The sum goes back to all workers.',
+                2 * ARRAY / RATE: 'That is one worker. Eight share the link of the server.',
+            },
+            'eight': {
+                ARRAY / RATE: 'That is one way.',
+                2 * ARRAY / 8 / RATE:
+                    'Each server takes in an eighth of the array from each of eight workers.',
+            },
+            'ninth': {
+                'yes': 'With eight servers the links of the workers are as full as those of the servers.',
+            },
+        })
 
 numbers('ps-ex-w-late',
         three=Part(3 - 1, 'updates by others between pull and push, with three workers',
                    'How often does each of the others push meanwhile?', 'All are equally quick.'),
-        ten=Part(10 - 1, 'the same with ten workers', 'How many others are there?', 'All push once.'))
+        ten=Part(10 - 1, 'the same with ten workers', 'How many others are there?', 'All push once.'),
+        slips={
+            'three': {
+                3: "The worker's own push does not count, only those of the others.",
+                1: 'That is one of the others. How many are there?',
+            },
+            'ten': {10: "The worker's own push does not count, only those of the others."},
+        })
 
 numbers('ps-ex-w-missed', **{
     name: Part(right, f"'all wait', 'an error' or 'nothing': what follows from the death of {what}",
@@ -26,7 +47,25 @@ numbers('ps-ex-w-missed', **{
     for name, right, what, hint in (
         ('worker', 'all wait', 'a worker', 'A server adds up what it has. What does it lack now?'),
         ('server', 'all wait', 'a server', 'A worker pulls all weights. From whom?'),
-        ('scheduler', 'nothing', 'the scheduler', 'What does a step need it for?'))})
+        ('scheduler', 'nothing', 'the scheduler', 'What does a step need it for?'))},
+        slips={
+            'worker': {
+                'an error': 'Nobody tells the server. It waits for the part that is missing.',
+                'nothing': 'A synchronous step needs the part of every worker.',
+            },
+            'server': {
+                'an error': 'Nobody tells the workers. They wait for an answer.',
+                'nothing': 'A part of the weights was there and nowhere else.',
+            },
+            'scheduler': {
+                'all wait':
+                    'A step is made by workers and servers. They ask the scheduler at the start and at the '
+                    'end.',
+                'an error':
+                    'A step is made by workers and servers. They ask the scheduler at the start and at the '
+                    'end.',
+            },
+        })
 
 RANKS = 8
 numbers('ps-ex-w-shape',
@@ -40,12 +79,34 @@ numbers('ps-ex-w-shape',
                         'How many shares pass each link?'),
         large_tree=Part(2 * math.log2(RANKS) * 0.1, 's for 100 MB in a tree',
                         'Each message is the whole array.',
-                        'How many of them follow each other?'))
+                        'How many of them follow each other?'),
+        slips={
+            'small_ring': {
+                RANKS - 1: 'That is once round. The sums have to come to all.',
+                2 * RANKS: 'A share is handed on one time less than there are ranks.',
+            },
+            'small_tree': {int(math.log2(RANKS)): 'That is the way up.'},
+            'large_ring': {
+                2 * (RANKS - 1) * 0.1: 'Each message is an eighth of the array.',
+                (RANKS - 1) / RANKS * 0.1: 'That is once round.',
+            },
+            'large_tree': {
+                math.log2(RANKS) * 0.1: 'That is the way up.',
+                2 * math.log2(RANKS) / RANKS * 0.1: 'In a tree each message is the whole array.',
+            },
+        })
 
 numbers('ps-ex-w-save',
         interval=Part(math.sqrt(2 * 20 * 4 * 3600), 's between checkpoints',
                       'Write the share that is lost as a function of T.',
-                      'One term falls with T and one rises. Where is the sum least?', 0.03))
+                      'One term falls with T and one rises. Where is the sum least?', 0.03),
+        slips={
+            'interval': {
+                math.sqrt(2 * 20 * 4 * 3600) / 60:
+                    'Those are minutes, or the four hours were put in as 4. Put all times in as seconds.',
+                math.sqrt(20 * 4 * 3600): 'A failure loses half of the interval on average.',
+            },
+        })
 
 
 @exercise('ps-ex-async', '''def may_begin(steps, worker, s):
@@ -88,7 +149,14 @@ numbers('ps-ex-tree',
                    'In each step, swap with a partner, and halve what you are responsible for.',
                    'How often can eight be halved? And then the way back.'),
         sent=Part(2 * (1 - 1 / RANKS), 'times the array that each rank sends', 'Half, then a quarter, …',
-                  'And the same on the way back.'))
+                  'And the same on the way back.'),
+        slips={
+            'steps': {
+                int(math.log2(RANKS)): 'That is one half of the way.',
+                2 * (RANKS - 1): 'That is the ring.',
+            },
+            'sent': {1 - 1 / RANKS: 'That is one half of the way.'},
+        })
 
 LAWS = {'sum': (True, True), 'maximum': (True, True), 'product': (True, True),
         'subtraction': (False, False),
@@ -111,7 +179,11 @@ numbers('ps-ex-both-ways',
                     'Each message has half the bytes.', 'Do the two directions share anything?'),
         switch=Part(1.0, 'the same behind a switch, with one cable for each rank',
                     'What leaves a rank in a step?',
-                    'Two messages of half the size, on how many cables?'))
+                    'Two messages of half the size, on how many cables?'),
+        slips={
+            'cables': {1: 'With a cable to each neighbour the two directions share nothing.'},
+            'switch': {1 / 2: 'Both messages leave a rank through its one cable.'},
+        })
 text('ps-ex-lost-server',
      'The program that has started the processes notices the death, names the member, and ends the '
      'others in time.',

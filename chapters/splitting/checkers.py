@@ -19,7 +19,24 @@ numbers('sp-ex-w-tensor',
                      'Count the operations of the whole block first.',
                      'A rank has half of the weights, and all tokens.'),
         tokens=Part(3 * 4096, 'tokens for which both send as many bytes',
-                    'Set gradients of all weights equal to activations.', 'What is left of 12 d² = 4 n d?'))
+                    'Set gradients of all weights equal to activations.', 'What is left of 12 d² = 4 n d?'),
+        slips={
+            'sent': {
+                2048 * 4096 * 2.0:
+                    'That is one all-reduce. A block has two on the way forward, and two on the way back.',
+                2 * 2048 * 4096 * 2.0: 'That is half: one direction of two, or one byte for each number.',
+                8 * 2048 * 4096 * 2.0:
+                    'On two ranks an all-reduce sends the array once: 2 (k - 1) / k is one.',
+            },
+            'compute': {
+                6 * 12 * 4096.0**2 * 2048 / 1e14: 'A rank computes half of the block.',
+                2 * 12 * 4096.0**2 * 2048 / 2 / 1e14: 'That is the forward pass alone.',
+            },
+            'tokens': {
+                12 * 4096: 'Each token sends 4 d numbers, and not d.',
+                3: 'Three times what?',
+            },
+        })
 
 
 @exercise('sp-ex-sequence', '''def pair(shares, a, b):
@@ -87,7 +104,30 @@ numbers('sp-ex-w-bubble',
                         'Until the first micro-batch has gone through all stages and come back.'),
         chunks=Part(1.75 / 33.75, 'share with four chunks on each rank, 32 micro-batches',
                     'How many micro-batches long are the gaps now?',
-                    'The work stays, the gaps are a quarter; the whole is their sum.'))
+                    'The work stays, the gaps are a quarter; the whole is their sum.'),
+        slips={
+            'share': {
+                7 / 32: 'That compares the gaps with the work. Asked for is a share of the whole time.',
+                8 / 40: 'A stage waits for the seven others, and not for itself.',
+            },
+            'micro_batches': {
+                70: 'A tenth of the whole are gaps, and the whole is m + 7.',
+                72: 'A stage waits for the seven others, and not for itself.',
+            },
+            'gpipe': {
+                8: 'That is 1F1B.',
+                32: 'The question is about as many micro-batches as a tenth needs.',
+            },
+            'one_by_one': {
+                63: 'That is GPipe.',
+                7: 'The micro-batch that goes back is still kept.',
+                1: 'The first stage goes on while a micro-batch is in the others.',
+            },
+            'chunks': {
+                7 / 39 / 4: 'With shorter gaps the whole is shorter too.',
+                1.75 / 32: 'That compares the gaps with the work. Asked for is a share of the whole time.',
+            },
+        })
 
 numbers('sp-ex-w-pieces',
         best=Part(40, 'micro-batches for which the time is least', 'Multiply out: which terms have m?',
@@ -95,7 +135,18 @@ numbers('sp-ex-w-pieces',
         time=Part(405.0, 'milliseconds then', 'Insert it.', 'Do not forget what does not depend on m.',
                   0.002),
         twice=Part(425.0, 'milliseconds for twice as many', 'Insert again.', 'One term doubles, one halves.',
-                   0.002))
+                   0.002),
+        slips={
+            'best': {
+                math.sqrt(320): 'The 320 ms enter five times: multiply out.',
+                math.sqrt(6 * 320): 'It is m + 5, one less than there are stages.',
+            },
+            'time': {80.0: 'What does not depend on m is missing.'},
+            'twice': {
+                100.0: 'What does not depend on m is missing.',
+                810.0: 'Only one of the terms doubles, and another halves.',
+            },
+        })
 
 
 def order(kind: str, stage: int, stages: int, m: int) -> list:
@@ -299,7 +350,34 @@ numbers('sp-ex-w-zero',
         stage2_64=Part(zero_gb(2, 64), 'GB at stage 2 on 64 ranks', 'What does not shrink with the ranks?',
                        'The whole weights, and a 64th of the rest.'),
         lowest=Part(2, 'lowest stage that fits on 64 ranks', 'How much do the activations leave?',
-                    'Which arrays does each stage leave whole?'))
+                    'Which arrays does each stage leave whole?'),
+        slips={
+            'stage0': {
+                28.0: 'Those are the weights alone.',
+                56.0: 'The moments are missing.',
+            },
+            'stage1': {
+                zero_gb(2, 8): 'That is stage 2.',
+                zero_gb(3, 8): 'That is stage 3.',
+            },
+            'stage2': {
+                zero_gb(1, 8): 'That is stage 1.',
+                zero_gb(3, 8): 'That is stage 3.',
+            },
+            'stage3': {
+                zero_gb(2, 8): 'That is stage 2.',
+                zero_gb(3, 64): 'That is on 64 ranks.',
+            },
+            'stage2_64': {
+                zero_gb(2, 8): 'That is on 8 ranks.',
+                zero_gb(1, 64): 'That is stage 1.',
+            },
+            'lowest': {
+                3: 'Stage 3 fits too, but it is not the lowest.',
+                1: 'Weights and gradients alone are 56 GB.',
+                0: 'It keeps 112 GB.',
+            },
+        })
 
 
 @exercise('sp-ex-shard', '''def shard(x, k):
@@ -375,7 +453,19 @@ numbers('sp-ex-w-levels',
                      'Forty sums of four rings over the link of a host.'),
         share=Part(0.125, 'share of the batch at which both take the same time',
                    'Which of the four times change with the batch?',
-                   'Two straight lines: where do they cross?'))
+                   'Two straight lines: where do they cross?'),
+        slips={
+            'inside': {
+                0.120: 'That is the part inside the hosts.',
+                0.200: 'That is the part between the hosts.',
+                0.440: 'A host has half of the batch.',
+                0.170: 'Four rings share the link of a host.',
+            },
+            'swapped': {
+                0.415: 'Four rings share the link of a host.',
+                3.215: 'Now data parallelism is inside a host, so its GPUs cut the batch too.',
+            },
+        })
 
 
 @exercise('sp-ex-best', '''def best(plans, memory):

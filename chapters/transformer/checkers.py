@@ -16,7 +16,20 @@ numbers('tr-ex-w-six',
                    'Add forward and backward for one weight.',
                    'The backward pass takes twice the FLOPs of the forward pass.'),
         context=Part(6 * WIDTH, 'tokens at which attention takes as many FLOPs',
-                     'Compare within one layer.', 'What is left of the equation when you divide by d?'))
+                     'Compare within one layer.', 'What is left of the equation when you divide by d?'),
+        slips={
+            'weights': {12.0 * WIDTH ** 2: 'That is one layer.'},
+            'flops': {
+                2 * 12.0 * LAYERS * WIDTH ** 2: 'That is the forward pass.',
+                4 * 12.0 * LAYERS * WIDTH ** 2: 'That is the backward pass. The forward pass is missing.',
+            },
+            'context': {
+                WIDTH: 'Weights take 72 d² FLOPs in a layer.',
+                2 * WIDTH:
+                    'That is with the weights of the forward pass alone, and the attention of both passes.',
+                6 * WIDTH * LAYERS: 'The layers stand on both sides.',
+            },
+        })
 
 WEIGHTS, GPUS, TOKENS = 140e9, 160e9, 4096
 
@@ -34,7 +47,24 @@ numbers('tr-ex-w-users',
                    'What do the weights leave?', 'Round down: a user fits or does not.'),
         all_heads=Part(int((GPUS - WEIGHTS) // (TOKENS * cache(64))), 'users with all heads kept',
                        'How many times as much does a user take then?',
-                       'The weights stay what they are.'))
+                       'The weights stay what they are.'),
+        slips={
+            'token': {
+                cache(8) / 2: 'Keys and values are two, and a number has two bytes.',
+                2 * cache(8): 'Sixteen bits are two bytes.',
+                cache(64): 'That is with all heads kept.',
+                cache(8) / 80: 'That is one layer.',
+                cache(1): 'That is one head.',
+            },
+            'users': {
+                15: 'The fifteenth does not fit as a whole.',
+                int(GPUS // (TOKENS * cache(8))): 'The weights are in the 160 GB too.',
+            },
+            'all_heads': {
+                2: 'The second does not fit as a whole.',
+                14: 'That is with eight heads kept.',
+            },
+        })
 
 numbers('tr-ex-w-decode',
         one=Part(0.016, 'seconds for a token of one user', 'Each weight is read once for a token.',
@@ -43,7 +73,19 @@ numbers('tr-ex-w-decode',
                   'A weight is one byte now.'),
         all=Part(32 / (16.0 + 32 * 0.13) * 1000, 'tokens a second for 32 users',
                  'What does a step read besides the weights?',
-                 'The weights are read once for all, each cache for its user alone.'))
+                 'The weights are read once for all, each cache for its user alone.'),
+        slips={
+            'one': {0.008: 'A weight of 16 bits has two bytes.'},
+            'int8': {
+                0.016: 'That is with 16 bits.',
+                0.004: 'A weight of 8 bits has one byte.',
+            },
+            'all': {
+                2000: 'A step also reads the cache of each user.',
+                62.5: 'That is one user.',
+                1000 / (16.0 + 32 * 0.13): 'Those are steps. Each gives a token to all 32 users.',
+            },
+        })
 
 SLOTS, ANSWER, ARRIVALS, THERE = 8, 100 * 20e-3, 3, 7.2     # seconds, and requests
 numbers('tr-ex-w-house',
@@ -54,7 +96,22 @@ numbers('tr-ex-w-house',
                   'How long is a request in a slot?'),
         stay=Part(THERE / ARRIVALS, 'seconds that a request is there',
                   'The same law, for all that are there.',
-                  'What is there and how many come are known now.'))
+                  'What is there and how many come are known now.'),
+        slips={
+            'load': {
+                ARRIVALS * ANSWER: 'Those are slots. The load is a share of all eight.',
+                ARRIVALS / SLOTS: 'A slot does not answer one request a second.',
+            },
+            'busy': {
+                ARRIVALS * ANSWER / SLOTS: 'That is the load, a share.',
+                THERE: 'Those are all that are there, also those that wait.',
+            },
+            'stay': {
+                ANSWER: 'That is the time in a slot. Some wait before.',
+                THERE / ARRIVALS - ANSWER: 'That is the wait. The time in the slot comes after it.',
+                THERE * ARRIVALS: 'What is there is the rate times the time: divide.',
+            },
+        })
 
 
 def random(*shape: int, seed: int = 0):

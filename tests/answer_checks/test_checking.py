@@ -57,6 +57,23 @@ def test_right_wrong_and_the_second_hint_on_the_next_try(say):
     assert '1 of 2 solved' in say('t-ex-sum', sum=2.5, count=2), 'solved once is solved'
 
 
+@pytest.mark.parametrize(('answer', 'said'), [
+    (0.5, 'That is half.'), (0.505, 'That is half.'), (25, 'in percent'), (4, 'the inverse'), (250, 'prefixes'),
+    (2.5e-4, 'prefixes'), (2, 'bits, or bytes'), (0.3, 'Look.')])
+def test_an_answer_that_tells_what_went_wrong(say, answer, said):
+    definitions.numbers('t-ex-slip', share=Part(0.25, 'share of the bytes', 'Look.', 'Again.'),
+                        word=Part('yes', "'yes' or 'no'", 'Why?', 'How?'),
+                        slips={'share': {1 / 2: 'That is half.'}, 'word': {'no': 'It is not.'}})
+    first, second = say('t-ex-slip', share=answer, word='yes'), say('t-ex-slip', share=answer, word='yes')
+    assert said in first and 'Again.' not in first and said in second and 'Again.' in second
+    assert 'It is not.' in say('t-ex-slip', share=0.25, word='no')
+
+
+def test_a_slip_of_a_part_that_is_not_there_is_refused(say):
+    with pytest.raises(TypeError, match="t-ex-slip has no part 'b'"):
+        definitions.numbers('t-ex-slip', a=Part(1, 'one', 'One?', 'One!'), slips={'b': {2: 'Two.'}})
+
+
 def test_figures_are_right_within_a_share_and_counts_exactly(say):
     assert 'Right' in say('t-ex-sum', sum=2.53, count=2.0)
     for bad in ({'sum': 2.6}, {'sum': '2.5'}, {'sum': float('nan')}, {'sum': [2.5]}, {'count': 2.01},

@@ -112,9 +112,22 @@ def test_no_hint_is_the_solution():
         for name, value in right.items() if isinstance(right, dict) else ():
             if isinstance(value, float) or (isinstance(value, int) and value > 9):
                 parts = CHECKERS[label].parts
-                hints = f'{parts[name].hint} {parts[name].second}'
+                hints = ' '.join([parts[name].hint, parts[name].second, *parts[name].slips.values()])
                 told = re.search(rf'(?<![\d.]){re.escape(f"{value:g}")}(?![\d.])', hints)
                 assert not told, (label, name)
+
+
+def test_what_is_behind_a_wrong_answer_is_said():
+    seen = 0
+    for label, one in CHECKERS.items():
+        right = {name: part.expected for name, part in one.parts.items()}
+        for name, part in one.parts.items():
+            for wrong, said in part.slips.items():
+                with pytest.raises(definitions.Missing) as caught:
+                    one.test(*{**right, name: wrong}.values())
+                assert caught.value.args[1] == said, (label, name, wrong)
+                seen += 1
+    assert seen > 200
 
 
 WORDS = {'zero': 0, 'half': 0.5, 'one': 1, 'two': 2, 'three': 3, 'four': 4, 'six': 6, 'eight': 8, 'nine': 9,

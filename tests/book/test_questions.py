@@ -36,7 +36,11 @@ def page(tmp_path_factory):
     article = boxes([first]) + folded + boxes([*others, *made])
     for label in made:
         del definitions.known[label, None]
-    path = tmp_path_factory.mktemp('pages') / 'page.html'
+    return written(tmp_path_factory.mktemp('pages') / 'page.html', article)
+
+
+def written(path, article):
+    """A page with the script and the style of the book."""
     path.write_text(f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Page</title>'
                     f'<link rel="stylesheet" href="{(THEME / "d2l.css").as_uri()}">'
                     f'<script src="{(THEME / "questions.js").as_uri()}"></script>'
@@ -122,17 +126,26 @@ def test_what_is_wrong_in_a_notebook_is_wrong_in_the_page_with_the_same_hints(br
                 wrong[k] = part.expected * 1.5 + 1
             try:
                 one.test(*wrong)
-            except Missing:
-                pass
+            except Missing as e:
+                _, hint, second = e.args
             else:
                 continue        # another set of values that are right together
             said, marked = answer(browser, label, [typed(x) for x in wrong])
             assert said.startswith('Not yet: ') and marked, (label, said)
             if not one.also:
                 assert questions.described('', part, one)['asks'] in said
-                assert (part.hint in said or part.second in said) and marked == 1
+                assert (hint in said or second in said) and marked == 1
                 again, _ = answer(browser, label, [typed(x) for x in wrong])
-                assert again != said or part.hint == part.second
+                assert again != said or hint == second or hint != part.hint
+
+
+def test_what_is_behind_a_wrong_answer_is_said_in_the_page(browser):
+    for label, one in ALL.items():
+        right = {name: part.expected for name, part in one.parts.items()}
+        for name, part in one.parts.items() if not one.also else ():
+            for wrong, said in part.slips.items():
+                values = {**right, name: wrong}.values()
+                assert said in answer(browser, label, [typed(x) for x in values])[0], (label, name, wrong)
 
 
 @pytest.mark.parametrize('share', [0.5, 0.98, 1.02, 2])
@@ -188,6 +201,21 @@ def test_a_store_that_is_broken_is_taken_for_empty(browser, page, stored):
     label, one = next(iter(ALL.items()))
     assert answer(browser, label, [typed(p.expected) for p in one.parts.values()]) == ['Right.', 0]
     assert browser.run('localStorage.getItem("d2l-solved")') == json.dumps([label])
+
+
+def test_what_was_solved_in_a_notebook_is_known_in_the_page(chromium, monkeypatch, tmp_path):
+    monkeypatch.setenv('ANSWER_CHECKS_FOLDER', str(tmp_path))
+    (tmp_path / 'progress.json').write_text(json.dumps({
+        'tr-ex-w-six': {'solved': True}, 'tr-ex-w-users': {'missing': 'users'}, 'tr-ex-gone': {'solved': True}}))
+    questions.solved.cache_clear()
+    try:
+        assert questions.solved() == ['tr-ex-w-six']
+        path = written(tmp_path / 'page.html', boxes(['tr-ex-w-six', 'tr-ex-w-users']))
+    finally:
+        questions.solved.cache_clear()
+    chromium.open(path)
+    said = '[...document.querySelectorAll(".d2l-question [role=status]")].map((e) => e.textContent)'
+    assert chromium.run(said) == ['You have solved this one in a notebook.', '']
 
 
 def test_the_source_of_a_page_does_not_show_what_is_right():

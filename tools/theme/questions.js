@@ -73,8 +73,12 @@
     const misses = sets.map((set) => parts.map((_, k) => k).filter((k) => held[k] && !held[k][set]));
     const wrong = misses.reduce((best, some) => (some.length < best.length ? some : best));
     if (!wrong.length) return { said: 'Right so far. Fill in the rest.', wrong };
-    const { asks, hints } = parts[wrong[0]];
-    return { said: `Not yet: ${asks}. ${hints[tries % hints.length]}`, wrong };
+    const { asks, hints, slips = [], choices } = parts[wrong[0]];
+    const answer = answers[wrong[0]].trim();
+    const slip = slips.find((one) => matches({ ...one, choices }, answer).some(Boolean));
+    // What is behind a wrong answer, where that is known, and at the next try a hint too.
+    const help = slip ? [slip.said, ...(tries ? [hints[1]] : [])].join(' ') : hints[tries % hints.length];
+    return { said: `Not yet: ${asks}. ${help}`, wrong };
   }
 
   // The folded answer stands below its exercise.
@@ -97,6 +101,7 @@
     );
     form.append(make('button', {}, 'Check'), said);
     if (solved().includes(label)) said.textContent = 'You have solved this one.';
+    else if ('solved' in place.dataset) said.textContent = 'You have solved this one in a notebook.';
     let tries = 0;
     form.addEventListener('submit', (event) => {
       event.preventDefault();

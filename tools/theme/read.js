@@ -23,12 +23,14 @@
     }
   }
 
-  function solved() {
+  // How many exercises are solved, in these pages or in notebooks, which the first page knows.
+  function solved(place) {
+    const inNotebooks = place.dataset.solved.split(' ').filter(Boolean);
     try {
       const labels = JSON.parse(localStorage.getItem(SOLVED));
-      return Array.isArray(labels) ? labels.length : 0;
+      return new Set([...inNotebooks, ...(Array.isArray(labels) ? labels : [])]).size;
     } catch {
-      return 0;
+      return inNotebooks.length;
     }
   }
 
@@ -48,8 +50,8 @@
       }
       line.remove();
     });
-    const n = solved();
-    const exercises = n ? `, and solved ${n} ${n === 1 ? 'exercise' : 'exercises'} in them` : '';
+    const n = solved(place);
+    const exercises = n ? `, and solved ${n} ${n === 1 ? 'exercise' : 'exercises'}` : '';
     const all = document.createElement('a');
     all.href = '../../chapters/reference/guesses.html#what-this-browser-keeps';
     all.textContent = 'Save it, or erase all';

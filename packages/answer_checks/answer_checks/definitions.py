@@ -44,7 +44,8 @@ class Part(NamedTuple):
     """A figure or a word that is asked for, or a set or a list of them.
 
     A figure is right within a share; without one, a whole number below 1,000 is a count, which has to be
-    exact, and any other figure is right within 2%.
+    exact, and any other figure is right within 2%. Of a wrong answer among ``slips`` is said what is behind
+    it, in place of the first hint.
     """
 
     expected: Any
@@ -52,6 +53,7 @@ class Part(NamedTuple):
     hint: str
     second: str
     within: float | None = None
+    slips: dict[Any, str] = {}
 
 
 class Exercise(NamedTuple):
@@ -119,15 +121,20 @@ def exercise(label: str, stub: str, framework: str | None = None, **limits: Any)
 
 
 def numbers(label: str, framework: str | None = None, also: Sequence[dict[str, Any]] = (),
-            **parts: Part) -> None:
+            slips: dict[str, dict[Any, str]] | None = None, **parts: Part) -> None:
     """An exercise whose answer is figures or words.
 
     Args:
         also: other figures for some of the parts, which are right together.
+        slips: the ``slips`` of parts, by name.
 
     Raises:
-        TypeError: a part expects something that no answer can be compared with.
+        TypeError: a part expects something that no answer can be compared with, or there is no such part.
     """
+    for name, some in (slips or {}).items():
+        if name not in parts:
+            raise TypeError(f'{label} has no part {name!r}')
+        parts[name] = parts[name]._replace(slips=some)
     for name, part in parts.items():
         several = isinstance(part.expected, set | list)
         for value in part.expected if several else [part.expected]:
@@ -148,12 +155,41 @@ def numbers(label: str, framework: str | None = None, also: Sequence[dict[str, A
         others = [fits(answers, other) for other in also]
         if any(all(one) for one in (held, *others)):
             return
-        for (name, part), right in zip(parts.items(), held, strict=True):
-            need(right, f'{name}, {part.asks}', part.hint, part.second)
+        for (name, part), right, answer in zip(parts.items(), held, answers, strict=True):
+            if not right:
+                what = f'{name}, {part.asks}'
+                raise Missing(what, _slip(part, answer, what, choices[name]) or part.hint, part.second)
     lines = ''.join(f'    {name}=...,   # {part.asks}\n' for name, part in parts.items())
     asks = {name: part.asks for name, part in parts.items()}
     stub = f'check(\n    {label!r},\n{lines})'
     _define(label, framework, Exercise(test, stub, asks, parts=parts, also=also))
+
+
+def slips_of(part: Part) -> list[tuple[str, list[Any]]]:
+    """What is said of wrong answers that tell what went wrong, and the answers.
+
+    Of a figure also the right one in another unit, in percent, and turned over.
+    """
+    found = [(said, [wrong]) for wrong, said in part.slips.items()]
+    right = part.expected
+    if isinstance(right, bool) or not isinstance(right, int | float) or right in (0, 1):
+        return found
+    found.append(('The digits are right, the unit is not: look at the prefixes.',
+                  [right * 1000.0 ** k for k in range(-5, 6) if k]))
+    if 0 < right < 1:
+        found.append(('That is in percent. Asked for is a share, between 0 and 1.', [100 * right]))
+    if 'byte' in part.asks or 'B/s' in part.asks:
+        found.append(('You are off by a factor of eight: bits, or bytes?', [8.0 * right, right / 8]))
+    found.append(('That is the inverse of what is asked for.', [1 / right]))
+    return found
+
+
+def _slip(part: Part, answer: Any, what: str, choices: Sequence[str]) -> str:
+    """What is behind a wrong answer, if that is known."""
+    for said, wrong in slips_of(part):
+        if any(_same(answer, x, part.within, what, choices) for x in wrong):
+            return said
+    return ''
 
 
 def text(label: str, *points: str) -> None:
