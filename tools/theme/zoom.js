@@ -8,12 +8,14 @@ document.addEventListener(
   true,
 );
 // So can a table that is wider than its place; the theme leaves these out.
-const reach = () =>
-  document.querySelectorAll('.pst-scrollable-table-container').forEach((t) => {
-    t.tabIndex = t.scrollWidth > t.clientWidth ? 0 : -1;
-  });
-addEventListener('load', reach);
-addEventListener('resize', reach);
+const sizes = new ResizeObserver((changed) =>
+  changed.forEach(({ target }) => {
+    target.tabIndex = target.scrollWidth > target.clientWidth ? 0 : -1;
+  }),
+);
+addEventListener('load', () =>
+  document.querySelectorAll('.pst-scrollable-table-container').forEach((t) => sizes.observe(t)),
+);
 // Figures open in a view of their own: wheel, pinch, drag, the keys + - 0 and the arrows. Plain script, no
 // library.
 (() => {

@@ -355,6 +355,7 @@
         autocomplete: 'off',
         'aria-label': `${i.label}, as a number${i.unit ? `, ${i.unit}` : ''}`,
       });
+      const refused = make('p', { role: 'alert' });
       slider.addEventListener('input', () => {
         pause();
         set(i, list[slider.value]);
@@ -374,13 +375,14 @@
         const kind = i.whole ? 'whole number' : 'number';
         const least = tick(i.low, { unit: '' });
         const most = withUnit(tick(i.high, { unit: '' }), i);
-        said.textContent = `${i.label}: please give a ${kind} from ${least} to ${most}.${comma}`;
+        refused.textContent = `${i.label}: please give a ${kind} from ${least} to ${most}.${comma}`;
       });
       fields[i.name] = {
         put: (x) => {
           slider.value = nearest(list, x);
           exact.value = shown(x * i.factor, i);
           exact.removeAttribute('aria-invalid');
+          refused.textContent = '';
           slider.setAttribute('aria-valuetext', withUnit(exact.value, i));
         },
       };
@@ -389,6 +391,7 @@
         {},
         label,
         make('div', { class: 'live-figure-row' }, slider, exact, make('span', {}, i.unit)),
+        refused,
       );
       if (i.play) control.append(player(i, list));
       (i.more ? folded : grid).append(control);
