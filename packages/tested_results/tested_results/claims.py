@@ -154,15 +154,16 @@ class Claim:
         return ', '.join(f'{n.replace("_", " ")} {numbers.seconds(t)}' for n, t in self.parts.items())
 
     @property
+    def outcome(self) -> str:
+        """What came out: ``6.02× (5.71–6.33)``, ``true``, or why there is nothing."""
+        if self.kind == 'fact' and self.decided:
+            return 'true' if self.verdict == 'holds' else 'false'
+        return self.reading or f'{self.verdict}: {self.reason}'
+
+    @property
     def readout(self) -> str:
         """The first line of the display: ``eager ÷ compiled = 6.02× (5.71–6.33)``."""
-        if self.kind == 'fact' and self.decided:
-            outcome = 'true' if self.verdict == 'holds' else 'false'
-        elif self.reading:
-            outcome = self.reading
-        else:
-            outcome = f'{self.verdict}: {self.reason}'
-        return f'{self.label} = {outcome}'
+        return f'{self.label} = {self.outcome}'
 
     @property
     def tested(self) -> str:
@@ -187,9 +188,10 @@ class Claim:
         mark = f'{MARKS[self.verdict]} ' if self.verdict in MARKS else ''
         parts = [self.times, self.tested, self.evidence]
         said = ' · '.join(html.escape(part) for part in parts if part)
+        title = self.readout if self.names else self.outcome        # the id stands in the small print
         return (f'<div class="d2l-claim" id="{self.id}" style="border-left:.3rem solid '
                 f'{COLOURS[self.verdict]};padding:.3rem .8rem;margin:.3rem 0">'
-                f'<b>{mark}{html.escape(self.readout)}</b><br>'
+                f'<b>{mark}{html.escape(title)}</b><br>'
                 f'<small>{said} · <code>{self.id}</code>{more}</small></div>')
 
     @property
