@@ -192,6 +192,7 @@ def test_a_part_of_a_run_makes_no_kind_of_machine_familiar():
     part = replace(ledger_of([result('a-b')]), part='the cells that need a GPU')
     failing = [result(f'a-{i}') for i in range(60)] + [result('b-c', verdict='fails')]
     assert not judge(failing, [], stored=[part]).red
+    assert not judge(failing, [], stored=[part], known=[line('a-b')]).red
     assert judge(failing, [], stored=[replace(part, part='')]).red
 
 

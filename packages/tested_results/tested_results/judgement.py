@@ -60,8 +60,9 @@ def judge(found: list[Claim], m: dict, stored: list[Ledger], reference: dict[str
     like = [led for led in stored if same_but_for_processor(led.machine, m)]
     lines = {row['id']: row['reason'] for row in known if row['machine'] in ('*', here)}
     other_releases_alone = not same and any(led.kind == here for led in stored)
-    familiar = not other_releases_alone and (
-        any(not led.part for led in same) or any(row['machine'] == here for row in known))
+    # Lines beside the ledger of a part are about that part.
+    lines_alone = not same and any(row['machine'] == here for row in known)
+    familiar = not other_releases_alone and (any(not led.part for led in same) or lines_alone)
 
     _the_same_everywhere(said, found, reference, stored, familiar)
     _timed_failures(said, found, lines, familiar, twice or {})
