@@ -493,7 +493,9 @@ def yours(book: Book) -> str:
         why = ('they show numbers of your machine, and the others those of ours' if count
                else 'until `make book` has measured, all numbers are those of our machines')
         said = f'**{count} of {len(names)} notebooks are yours**: {why}. Continue with {next_one}.'
-    return f'{said}\n\n<div class="d2l-continue" data-pages="{len(source.toc())}"></div>'
+    solved = ' '.join(questions.solved())
+    return (f'{said}\n\n<div class="d2l-continue" data-pages="{len(source.toc())}" data-solved="{solved}">'
+            '</div>')
 
 
 def wide(figure: Path) -> bool:
@@ -749,6 +751,7 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
     known = entries.entries(articles)
     for path in whole:
         page = entries.with_cards(path.read_text(), path.relative_to(html).as_posix(), known)
+        page = entries.with_letters(page)
         if path == front:       # its heading is the book's title, which Sphinx repeats
             page = re.sub('<title>.*?</title>', f'<title>{escape(title)}</title>', page, count=1)
         if about.get(path):

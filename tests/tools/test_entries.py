@@ -54,6 +54,14 @@ def test_links_lead_from_the_page_that_shows_the_card(known):
     assert [a['href'] for a in card('a')] == ['methods.html', '#term-ring']
 
 
+def test_letters_lead_to_their_first_terms():
+    other = '<dt id="term-all-to-all">all-to-all</dt><dd/><dt id="term-model">α–β model</dt><dd/></dl>'
+    page = bs4.BeautifulSoup(entries.with_letters(GLOSSARY.replace('</dl>', other)), 'html.parser')
+    assert [(a['href'], a.text) for a in page.nav('a')] == [('#term-rank', 'R'), ('#term-all-to-all', 'A')]
+    assert page.nav.find_next_sibling().name == 'dl'
+    assert entries.with_letters(BIBLIOGRAPHY) == BIBLIOGRAPHY
+
+
 def test_a_page_has_the_text_of_a_card_once(known):
     html = ''.join(LINK.format(href) for href in (TERM, SOURCE, TERM, SOURCE))
     first, second, *later = links(html, 'chapters/memory/index.html', known)
