@@ -58,8 +58,8 @@ def test_right_wrong_and_the_second_hint_on_the_next_try(say):
 
 
 @pytest.mark.parametrize(('answer', 'said'), [
-    (0.5, 'That is half.'), (0.505, 'That is half.'), (25, 'in percent'), (4, 'the inverse'), (250, 'prefixes'),
-    (2.5e-4, 'prefixes'), (2, 'bits, or bytes'), (0.3, 'Look.')])
+    (0.5, 'That is half.'), (0.505, 'That is half.'), (25, 'in percent'), (4, 'the inverse'),
+    (250, 'prefixes'), (2.5e-4, 'prefixes'), (2, 'bits, or bytes'), (0.3, 'Look.')])
 def test_an_answer_that_tells_what_went_wrong(say, answer, said):
     definitions.numbers('t-ex-slip', share=Part(0.25, 'share of the bytes', 'Look.', 'Again.'),
                         word=Part('yes', "'yes' or 'no'", 'Why?', 'How?'),

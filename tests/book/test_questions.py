@@ -205,8 +205,9 @@ def test_a_store_that_is_broken_is_taken_for_empty(browser, page, stored):
 
 def test_what_was_solved_in_a_notebook_is_known_in_the_page(chromium, monkeypatch, tmp_path):
     monkeypatch.setenv('ANSWER_CHECKS_FOLDER', str(tmp_path))
-    (tmp_path / 'progress.json').write_text(json.dumps({
-        'tr-ex-w-six': {'solved': True}, 'tr-ex-w-users': {'missing': 'users'}, 'tr-ex-gone': {'solved': True}}))
+    (tmp_path / 'progress.json').write_text(json.dumps({'tr-ex-w-six': {'solved': True},
+                                                        'tr-ex-w-users': {'missing': 'users'},
+                                                        'tr-ex-gone': {'solved': True}}))
     questions.solved.cache_clear()
     try:
         assert questions.solved() == ['tr-ex-w-six']

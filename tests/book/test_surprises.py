@@ -1,11 +1,13 @@
 """Where good guesses are wrong: each entry leads to what shows it."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
 from tools import quotations, source
-from tools.source import ROOT
+from tools.source import ROOT, missing
 
 PAGE = ROOT / 'chapters' / 'reference' / 'surprises.md'
 TEST = re.compile(r'the test \*([\w: ]+)\* in (tests/\w+)')        # a name in words, and a folder
@@ -89,3 +91,41 @@ def test_no_guess_is_answered_twice():
     ('`findings/what_is_not.sh`', 'there is no findings/what_is_not.sh')])
 def test_an_entry_that_leads_nowhere_is_found(entry, fault):
     assert faults(entry, entry, {'a-b': 'x/y.ipynb'}) == ([fault] if fault else [])
+
+
+THREADS = '''
+import threading
+import torch
+
+torch.set_num_threads(2)
+computed, changed, found = threading.Event(), threading.Event(), []
+
+def serve():
+    torch.ones(64, 64) @ torch.ones(64, 64)
+    computed.set()
+    changed.wait()
+    found.append(torch.get_num_threads())
+
+def late():
+    torch.ones(64, 64) @ torch.ones(64, 64)
+    found.append(torch.get_num_threads())
+
+server = threading.Thread(target=serve)
+server.start()
+computed.wait()
+torch.set_num_threads(1)
+changed.set()
+server.join()
+another = threading.Thread(target=late)
+another.start()
+another.join()
+print(*found)
+'''
+
+
+@pytest.mark.slow
+def test_threads_that_have_computed_keep_their_number():
+    if reason := missing('pytorch'):
+        pytest.skip(reason)
+    run = subprocess.run([sys.executable, '-c', THREADS], capture_output=True, text=True, timeout=120)
+    assert run.stdout.split() == ['2', '1'], run.stderr
