@@ -82,7 +82,12 @@ def test_an_answer(say, label, answer, hint):
     if hint is None:
         assert re.match('Right. 1 of', said), said
     else:
-        assert 'Not yet. Missing' in said and re.search(hint, said), said
+        key, framework = [*label.split(), 'pytorch'][:2]
+        known = definitions.load()
+        one = known.get((key, framework)) or known[key, None]
+        behind = [words for part in one.parts.values() for words, _ in definitions.slips_of(part)]
+        fits = re.search(hint, said) or any(words in said for words in behind)
+        assert 'Not yet. Missing' in said and fits, said
         again = say(label, answer)
         assert again.startswith('Not yet') and len(again) > len(said), again
 

@@ -101,13 +101,13 @@ torch.set_num_threads(2)
 computed, changed, found = threading.Event(), threading.Event(), []
 
 def serve():
-    torch.ones(64, 64) @ torch.ones(64, 64)
+    torch.ones(10 ** 6) + 1             # large enough for several threads
     computed.set()
     changed.wait()
     found.append(torch.get_num_threads())
 
 def late():
-    torch.ones(64, 64) @ torch.ones(64, 64)
+    torch.ones(10 ** 6) + 1             # large enough for several threads
     found.append(torch.get_num_threads())
 
 server = threading.Thread(target=serve)
