@@ -15,7 +15,7 @@ LINK = re.compile(r'<a class="reference internal" href="([^"]*#(term|cite)-[^"]*
 ADDRESS = re.compile(r'(?<= href=")[^"]*')
 ELSEWHERE = re.compile(r'[a-z]+:')         # the start of a link that leads out of the book
 LISTS = {'term': 'glossary', 'cite': 'bibliography'}
-TERMS = re.compile(r'(?=<dl class="simple glossary">)')
+TERMS = '<dl class="simple glossary">'
 TERM = re.compile(r'<dt id="(term-[^"]+)">\s*([A-Za-z])')
 
 
@@ -64,11 +64,14 @@ def with_cards(html: str, page: str, known: dict[str, str]) -> str:
 
 def with_letters(html: str) -> str:
     """A page with a row of letters above its glossary, if it has one: each leads to its first term."""
+    if TERMS not in html:
+        return html
     first: dict[str, str] = {}
     for address, letter in TERM.findall(html):
         first.setdefault(letter.upper(), address)
     links = ' '.join(f'<a href="#{address}">{letter}</a>' for letter, address in first.items())
-    return TERMS.sub(f'<nav class="d2l-letters" aria-label="Terms by their first letter">{links}</nav>', html)
+    row = f'<nav class="d2l-letters" aria-label="Terms by their first letter">{links}</nav>'
+    return html.replace(TERMS, row + TERMS)
 
 
 def moved(html: str, place: str, page: str) -> str:

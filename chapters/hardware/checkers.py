@@ -85,6 +85,8 @@ numbers('hw-ex-w-lines',
             },
         })
 
+SPEEDS = 5400, 7200, 10_000, 15_000
+TURNS = 'Those are the turns in a second. A read waits for half of one on average.'
 numbers('hw-ex-rotation',
         worst=Part(60e3 / 10_000, 'ms in the worst case', 'The sector may just have passed.',
                    'How long is a turn?'),
@@ -93,22 +95,11 @@ numbers('hw-ex-rotation',
                   'All waits are equally likely.'),
         **{f'reads_{rpm}': Part(float(rpm / 60 / 0.5), f'random reads a second at {rpm:,} rpm',
                                 'One read after the other, each with the average wait.',
-                                'How many turns has a second?') for rpm in (5400, 7200, 10_000, 15_000)},
+                                'How many turns has a second?') for rpm in SPEEDS},
         slips={
             'worst': {3: 'That is the wait on average.'},
             'mean': {6: 'That is the longest wait.'},
-            'reads_5400': {
-                5400 / 60: 'Those are the turns in a second. A read waits for half of one on average.',
-            },
-            'reads_7200': {
-                7200 / 60: 'Those are the turns in a second. A read waits for half of one on average.',
-            },
-            'reads_10000': {
-                10000 / 60: 'Those are the turns in a second. A read waits for half of one on average.',
-            },
-            'reads_15000': {
-                15000 / 60: 'Those are the turns in a second. A read waits for half of one on average.',
-            },
+            **{f'reads_{rpm}': {rpm / 60: TURNS} for rpm in SPEEDS},
         })
 
 

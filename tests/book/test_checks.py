@@ -82,10 +82,10 @@ def test_an_answer(say, label, answer, hint):
     if hint is None:
         assert re.match('Right. 1 of', said), said
     else:
-        key, framework = [*label.split(), 'pytorch'][:2]
-        known = definitions.load()
-        one = known.get((key, framework)) or known[key, None]
-        behind = [words for part in one.parts.values() for words, _ in definitions.slips_of(part)]
+        parts = CHECKERS[label].parts
+        # of a part that was answered, and is the one that is named
+        named = [parts[name] for name in (answer if parts else ()) if f'{name}, {parts[name].asks}' in said]
+        behind = [words for part in named for words, _ in definitions.slips_of(part)]
         fits = re.search(hint, said) or any(words in said for words in behind)
         assert 'Not yet. Missing' in said and fits, said
         again = say(label, answer)

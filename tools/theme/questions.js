@@ -73,11 +73,12 @@
     const misses = sets.map((set) => parts.map((_, k) => k).filter((k) => held[k] && !held[k][set]));
     const wrong = misses.reduce((best, some) => (some.length < best.length ? some : best));
     if (!wrong.length) return { said: 'Right so far. Fill in the rest.', wrong };
-    const { asks, hints, slips = [], choices } = parts[wrong[0]];
+    const { asks, hints, slips, choices } = parts[wrong[0]];
     const answer = answers[wrong[0]].trim();
     const slip = slips.find((one) => matches({ ...one, choices }, answer).some(Boolean));
     // What is behind a wrong answer, where that is known, and at the next try a hint too.
-    const help = slip ? [slip.said, ...(tries ? [hints[1]] : [])].join(' ') : hints[tries % hints.length];
+    let help = hints[tries % hints.length];
+    if (slip) help = tries ? `${slip.said} ${hints[1]}` : slip.said;
     return { said: `Not yet: ${asks}. ${help}`, wrong };
   }
 

@@ -157,8 +157,7 @@ def numbers(label: str, framework: str | None = None, also: Sequence[dict[str, A
             return
         for (name, part), right, answer in zip(parts.items(), held, answers, strict=True):
             if not right:
-                what = f'{name}, {part.asks}'
-                raise Missing(what, _slip(part, answer, what, choices[name]) or part.hint, part.second)
+                raise Missing(f'{name}, {part.asks}', _slip(part, answer) or part.hint, part.second)
     lines = ''.join(f'    {name}=...,   # {part.asks}\n' for name, part in parts.items())
     asks = {name: part.asks for name, part in parts.items()}
     stub = f'check(\n    {label!r},\n{lines})'
@@ -184,10 +183,10 @@ def slips_of(part: Part) -> list[tuple[str, list[Any]]]:
     return found
 
 
-def _slip(part: Part, answer: Any, what: str, choices: Sequence[str]) -> str:
-    """What is behind a wrong answer, if that is known."""
+def _slip(part: Part, answer: Any) -> str:
+    """What is behind a wrong answer that has the right form, if that is known."""
     for said, wrong in slips_of(part):
-        if any(_same(answer, x, part.within, what, choices) for x in wrong):
+        if any(_same(answer, x, part.within) for x in wrong):
             return said
     return ''
 
