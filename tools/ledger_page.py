@@ -84,6 +84,7 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
     """The statements that fail on a stored machine, in the run that is shown or in a further one.
 
     Args:
+        stored: all ledgers; where several are of one kind of machine, a row names the release of PyTorch.
         entries: of the pages; those that were measured here and fail stand first.
     """
     pages = {}
@@ -99,7 +100,11 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
             bound = _in_a_table(e.claim.bound)
             rows.append(f'| <a href="{e.link(REFUTED)}">{sentence}</a> | **this machine** | this one '
                         f'| {figure} | {bound} |')
+    ledgers_of = Counter(led.kind for led in stored)
     for led in stored:
+        machine = led.machine['processor']
+        if ledgers_of[led.kind] > 1:
+            machine += f', PyTorch {led.machine["torch"]}'
         theirs = {id: record.result for id, record in led.records.items()}
         for id, record in led.records.items():
             if 'fails' not in record.verdicts or id not in pages:
@@ -110,7 +115,7 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
             if len(record.verdicts) < len(record.runs):
                 failed += ' judged'
             link = f'<a href="../../{pages[id]}.html#{id}">{sentence}</a>'
-            rows.append(f'| {link} | {led.machine["processor"]} | {failed} | {_figures(record)} | {bound} |')
+            rows.append(f'| {link} | {machine} | {failed} | {_figures(record)} | {bound} |')
     head = ['| sentence | fails on | in runs | measured | bound |', '|---|---|---|---|---|']
     return '\n'.join(head + rows) if rows else 'No statement fails on a machine whose ledger is stored.'
 

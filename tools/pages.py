@@ -533,7 +533,7 @@ CONTENTS: dict[str, Callable[[Book], str]] = {
     '<!-- topics -->': lambda book: topics(),
     '<!-- result -->': one_result,
     '<!-- yours -->': yours,
-    '<!-- refuted -->': lambda book: ledger_page.refuted(book.ledgers, book.entries),
+    '<!-- refuted -->': lambda book: ledger_page.refuted(book.releases, book.entries),
     '<!-- releases -->': lambda book: ledger_page.of_releases(book.releases),
     '<!-- history -->': lambda book: ledger_page.history(),
     '<!-- guesses -->': lambda book: guesses(book.questions.values()),
