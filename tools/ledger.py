@@ -152,14 +152,15 @@ def main() -> int:
     if args.what == 'compare':
         print(comparing.table(load(args.old), load(args.new)), end='')
         return 0
-    if args.what == 'repeat':
-        if args.times < 1:
-            parser.error('repeat takes a number of runs, such as: make repeat N=3')
-        repeat(args.times)
+    if args.what == 'repeat' and args.times < 1:
+        parser.error('repeat takes a number of runs, such as: make repeat N=3')
     found, absent = last_run()
-    if absent:
+    if absent:                      # said before a repetition, which takes hours
+        then = 'repeat' if args.what == 'repeat' else 'ledger'
         sys.exit(f'Not run here yet, or changed since: {", ".join(absent)}.\nA ledger comes from a whole '
-                 'run: make book, and then make ledger.')
+                 f'run: make book, and then make {then}.')
+    if args.what == 'repeat':
+        repeat(args.times)
     path = write(found, repetitions())
     ledgers.load(path, book_ids())
     counts = Counter(c.verdict for c in found.values())

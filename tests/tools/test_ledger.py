@@ -153,14 +153,24 @@ def book(tmp_path, monkeypatch):
     quotations._said.cache_clear()
 
 
-def test_a_ledger_comes_from_a_whole_run(book, capsys):
+def test_a_ledger_comes_from_a_whole_run(book, monkeypatch, capsys):
     (one, two), run = book
     run(one)
     assert list(ledger.last_run()[0]) == ['a-pt']
     with pytest.raises(SystemExit, match='Not run here yet, or changed since: .*one_mxnet.ipynb') as e:
         ledger.main()
     assert 'one_pytorch' not in str(e.value) and not ledger.FOLDER.exists()
+    # A repetition takes hours, so it is refused before it begins.
+    repeated = []
+    monkeypatch.setattr(ledger, 'repeat', repeated.append)
+    monkeypatch.setattr(sys, 'argv', ['ledger', 'repeat', '3'])
+    with pytest.raises(SystemExit, match='make book, and then make repeat'):
+        ledger.main()
+    assert repeated == []
     run(two)
+    assert ledger.main() == 0 and repeated == [3]
+    monkeypatch.setattr(sys, 'argv', ['ledger', 'write'])
+    capsys.readouterr()
     assert ledger.main() == 0 and '2 results: 2 holds' in capsys.readouterr().out
     led, = ledger.all_ledgers()
     assert set(led.records) == {'a-pt', 'a-mx'}
