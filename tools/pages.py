@@ -59,6 +59,8 @@ REPAIRS = {name: (re.compile(pattern, re.DOTALL), instead) for name, pattern, in
     ('the settings of a live kernel', r'<script type="text/x-thebe-config">.*?</script>', ''),
     # Half a megabyte that draws icons, which the style sheet shows as well.
     ('a script of icons', r'<script src="[^"]*/fontawesome/[^"]*"></script>', ''),
+    # A library of 80 KB for a menu and for the section in sight, which contents.js sees to.
+    ('Bootstrap', r'<link [^>]*/bootstrap\.js[^>]*>\s*|<script src="[^"]*/bootstrap\.js[^"]*"></script>', ''),
     # An error where the pages are files.
     ('fonts loaded ahead of their use', r'<link rel="preload" as="font"[^>]*>', ''),
     ('an id that stands more than once', r' id="(?:exercise|solution)-content"', ''),
@@ -638,6 +640,7 @@ def published(config: str) -> str:
         return config
     buttons = ('use_repository_button', 'use_issues_button', 'use_edit_page_button')
     settings['html'] |= dict.fromkeys(buttons, True)
+    settings['repository'].setdefault('branch', 'main')       # Jupyter Book assumes another
     settings['launch_buttons'] = {'binderhub_url': 'https://mybinder.org',
                                   'notebook_interface': 'jupyterlab'}
     return yaml.safe_dump(settings, sort_keys=False)

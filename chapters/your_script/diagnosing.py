@@ -40,11 +40,12 @@ class Report:
         return tried[title]
 
 
-def diagnose(script: str, seconds: float = 20) -> Report:
+def diagnose(script: str, *arguments: str, seconds: float = 20) -> Report:
     """Run ``python -m why_slow`` on a script of this topic.
 
     Args:
         script: the name of a file in the folder ``scripts``.
+        arguments: of the script.
         seconds: how long to watch it; the script is ended then.
 
     Raises:
@@ -52,10 +53,10 @@ def diagnose(script: str, seconds: float = 20) -> Report:
     """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / 'report.json'
-        command = [sys.executable, '-m', 'why_slow', '--seconds', str(seconds), '--json', str(out), script]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=SCRIPTS)
+        command = [sys.executable, '-m', 'why_slow', '--seconds', str(seconds), '--json', str(out)]
+        done = subprocess.run([*command, script, *arguments], capture_output=True, text=True, cwd=SCRIPTS)
         if done.returncode or not out.exists():
             said = done.stdout[-1000:] + done.stderr[-2000:]
             raise RuntimeError(f'why_slow ended with {done.returncode} on {script}:\n{said}')
         text = done.stdout[done.stdout.index('why_slow: '):]
-        return Report(script, text, json.loads(out.read_text()))
+        return Report(' '.join([script, *arguments]), text, json.loads(out.read_text()))

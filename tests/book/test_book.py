@@ -11,7 +11,7 @@ import pytest
 
 from tested_results import machine
 from tested_results.ledgers import one_of_each_kind
-from tools import figures, ledger, quotations, source
+from tools import figures, ledger, quotations, searching, source
 from tools.pages import DIVIDED, GONE, MADE, lead_on, prepare, shared
 from tools.source import ROOT
 from tools.theme import draw
@@ -30,6 +30,22 @@ def test_nothing_is_loaded_from_elsewhere(html, pages):
     assert sheets
     elsewhere = re.compile(r'url\([\'"]?(https?:)?//|@import [\'"]http')
     assert not [p for p in sheets if elsewhere.search(p.read_text())]
+
+
+def test_the_whole_book_has_at_most_300_kb_of_script(html):
+    """All scripts of all pages once each, as they lie there; the index of the search is data."""
+    files, inline = set(), set()
+    for path in html.rglob('*.html'):
+        if '_static' in path.parts:
+            continue
+        for attributes, code in re.findall(r'<script([^>]*)>(.*?)</script>', path.read_text(), re.DOTALL):
+            if address := re.search(r'src="([^"?]*)', attributes):
+                files.add((path.parent / address[1]).resolve())
+            elif 'json' not in attributes:
+                inline.add(code)
+    files.remove((html / searching.NAME).resolve())
+    assert len(files) > 15 and len(inline) > 24          # of which one for each live figure
+    assert sum(p.stat().st_size for p in files) + sum(map(len, inline)) <= 300_000
 
 
 def test_inner_links_lead_somewhere(html, pages):

@@ -126,6 +126,40 @@ def test_the_cards_of_a_term_and_a_source_open_by_keyboard_and_have_no_barriers(
         assert browser.run(card) is None
 
 
+def test_the_contents_follow_the_reader_the_menu_opens_and_a_button_leads_back(html, browser):
+    browser.resize(1280)
+    browser.open(html / 'chapters/measuring/measuring_pytorch.html')
+    marked = '[...document.querySelectorAll(".bd-toc-nav a.active")].map((a) => a.hash).join()'
+    assert browser.run(marked) == ''
+    for anchor in ('#one-number', '#what-to-remember', '#the-first-call'):
+        browser.run(f'document.querySelector("section{anchor}").scrollIntoView()')
+        browser._wait(lambda wanted=anchor: browser.run(marked) == wanted or None)
+        assert browser.run('document.querySelectorAll(".bd-toc-nav [aria-current]").length') == 1
+    back = 'document.getElementById("pst-back-to-top")'
+    assert browser.run(f'getComputedStyle({back}).display') == 'block'       # the last way was up
+    browser.run(f'{back}.click()')
+    browser._wait(lambda: browser.run(f'scrollY === 0 && {back}.style.display === "none"') or None)
+
+    button = 'document.querySelector(".dropdown-download-buttons > button")'
+    shown = ('getComputedStyle(document.querySelector(".dropdown-download-buttons .dropdown-menu")).display'
+             ' === "block"')
+    assert not browser.run(shown)
+    browser.run(f'{button}.focus()')
+    browser.press('Enter')
+    browser._wait(lambda: browser.run(shown) or None)
+    browser.press('Tab')
+    assert '.ipynb' in browser.run('document.activeElement.innerText')
+    assert browser.run(f'{button}.getAttribute("aria-expanded")') == 'true'
+    browser.press('Escape')
+    assert not browser.run(shown) and browser.run(f'document.activeElement === {button}')
+    for elsewhere in ('document.querySelector("h1").click()',
+                      'document.querySelector("article a").focus()'):
+        browser.run(f'{button}.focus(); {button}.click()')
+        assert browser.run(shown)
+        browser.run(elsewhere)
+        assert not browser.run(shown)
+
+
 FORMULAS = ('chapters/splitting/index.html', 'chapters/transformer/index.html',
             'chapters/asynchrony/asynchrony_mxnet.html', 'chapters/transformer/serving_pytorch.html',
             'chapters/automatic_parallelism/automatic_parallelism_solutions_pytorch.html')
