@@ -91,6 +91,47 @@ optimizer = torch.optim.Adam(net.parameters(), fused=True)
     net.train()''',
         head='import itertools\n' + HEAD,
     ),
+    'epochs': training(  # ten steps an epoch, for which a worker is started and ended
+        batches='DataLoader(torch.utils.data.Subset(data, range(640)), 64, num_workers=1)'
+    ),
+    'embedding': training(
+        before='''
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(100_000, 64)
+        self.out = nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.out(self.table((1e4 * x[:, 0].abs()).long()))
+
+
+net = Words()
+optimizer = torch.optim.Adam(net.parameters(), fused=True)
+'''
+    ),
+    'padding': training(
+        before='''
+class Padded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(1000, 256)
+        self.out = nn.Linear(256, 10)
+
+    def forward(self, x):
+        words = (100 * x[:, :32].abs()).long() + 1
+        words[:, 8:] = 0
+        return self.out(self.table(words).relu().mean(1))
+
+
+net = Padded()
+optimizer = torch.optim.Adam(net.parameters(), fused=True)
+'''
+    ),
+    'growing': training(
+        before='history = torch.zeros(0, 64)',
+        after='history = torch.cat([history, torch.randn(2000, 64)])',
+    ),
     'checkpoints': training(after='torch.save(net.state_dict(), "net.pt")'),
     'gaps': training(after='time.sleep(0.05)'),
     'graph-breaks': training(
@@ -133,6 +174,8 @@ class Growing:
     ),
 }
 
+SLOWLY = 'epochs', 'growing'        # they are seen in many steps only
+
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch, tmp_path):
@@ -151,7 +194,7 @@ def _as_before(monkeypatch, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize('fault', FAULTS)
 def test_planted(tmp_path, fault):
-    run, found = watched(tmp_path, FAULTS[fault])
+    run, found = watched(tmp_path, FAULTS[fault], seconds=6 if fault in SLOWLY else 2)
     assert run.watch.failure is None
     assert fault in ids(found)[:3], found['findings']
     assert not [note for note in found['notes'] if 'failed' in note]
@@ -172,6 +215,9 @@ def test_nothing_certain_is_found_on_a_clean_script(tmp_path, change):
         'kept-graph',
         'evaluation-gradients',
         'checkpoints',
+        'epochs',
+        'embedding',
+        'padding',
         'synchronization',
         'recompilation',
         'graph-breaks',
@@ -284,7 +330,74 @@ def loss_of(x, y):
 loss_of = torch.compile(loss_of, backend='eager')"""
     _, found = watched(tmp_path, training(before=before, loss='loss_of(x, y)'))
     assert found['step']['parts']['rest'] > found['step']['parts']['forward']
-    assert 'gaps' not in ids(found)
+    assert 'gaps' not in ids(found), found['findings']
+
+
+def test_padding_is_a_run_of_one_index_at_the_end_or_the_beginning_of_most_rows():
+    from why_slow.looks import _padding
+
+    rows = torch.tensor([[5, 6, 0, 0, 0], [7, 8, 9, 1, 0], [3, 0, 0, 0, 0], [2, 4, 4, 0, 0]])
+    at_the_end = torch.tensor([[0, 0, 1, 1, 1], [0, 0, 0, 0, 1], [0, 1, 1, 1, 1], [0, 0, 0, 1, 1]]).bool()
+    assert torch.equal(_padding(rows), at_the_end)
+    assert torch.equal(_padding(rows.flip(1)), at_the_end.flip(1))
+    assert not _padding(torch.arange(20).reshape(4, 5)).any()
+    ends = torch.tensor([[5, 6, 7, 0], [7, 8, 9, 0], [3, 1, 2, 0], [2, 4, 4, 0]])
+    assert not _padding(ends).any()         # a mark at the end of each text
+
+
+@pytest.mark.parametrize('layer, shape', [
+    ('nn.Conv1d(4, 6, 3, padding=1, stride=2)', (2, 4, 32)),
+    ('nn.Conv2d(4, 6, 3, dilation=2)', (2, 4, 16, 12)),
+    ('nn.Conv3d(4, 6, (1, 2, 3))', (2, 4, 5, 6, 7)),
+    ('nn.ConvTranspose2d(4, 6, 4, stride=2)', (2, 4, 5, 5)),
+    ('nn.Linear(4, 6)', (2, 4)),
+    ('nn.GRU(4, 6)', (3, 2, 4)),
+])
+def test_the_arithmetic_of_a_step_is_what_pytorch_counts(layer, shape):
+    from torch import nn
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from why_slow.looks import OperatorLook
+
+    module, x = eval(layer, {'nn': nn}), torch.randn(shape, requires_grad=True)
+
+    def step():
+        y = module(x)
+        (y[0] if isinstance(y, tuple) else y).sum().backward()
+
+    with FlopCounterMode(display=False) as counter:
+        step()
+    look = OperatorLook(torch)
+    look.start()
+    step()
+    look.stop()
+    assert look.result.flops == counter.get_total_flops() > 0
+
+
+def test_attention_that_skips_half_of_the_pairs_counts_half():
+    from why_slow.looks import OperatorLook
+
+    q = torch.randn(2, 4, 64, 16, requires_grad=True)
+    counted = []
+    for causal in (False, True):
+        look = OperatorLook(torch)
+        look.start()
+        torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=causal).sum().backward()
+        look.stop()
+        counted.append(look.result.flops)
+    assert counted == [7 * 2 * 2 * 4 * 64 * 64 * 16, 7 * 2 * 4 * 64 * 64 * 16]     # two products and five
+
+
+def test_what_an_operator_calls_is_no_call_of_the_script():
+    from why_slow.looks import OperatorLook
+
+    gru, x = torch.nn.GRU(4, 6), torch.randn(50, 2, 4)
+    look = OperatorLook(torch)
+    look.start()
+    with torch.no_grad():
+        gru(x)
+    look.stop()
+    assert look.result.count > 500 > 10 > look.result.outer > 0
 
 
 def test_what_inductor_writes_is_not_the_readers(monkeypatch, tmp_path):
@@ -356,10 +469,26 @@ def test_a_convolution_without_gradients_has_no_backward_pass():
         look = OperatorLook(torch)
         look.start()
         with torch.set_grad_enabled(gradients):
-            layer(x)
+            y = layer(x)
+        if gradients:
+            y.sum().backward()
         look.stop()
         flops[gradients] = look.result.flops
-    assert flops[True] == 3 * flops[False] > 0
+    assert flops[True] == 2 * flops[False] > 0      # the gradient of the weights; the input needs none
+
+
+def test_a_convolution_of_groups_multiplies_within_them():
+    from why_slow.looks import OperatorLook
+
+    flops = {}
+    for groups in (1, 2):
+        look = OperatorLook(torch)
+        look.start()
+        with torch.no_grad():
+            torch.nn.Conv2d(4, 6, 3, groups=groups)(torch.randn(2, 4, 16, 16))
+        look.stop()
+        flops[groups] = look.result.flops
+    assert flops[1] == 2 * flops[2] == 2 * (2 * 6 * 14 * 14) * (4 * 3 * 3)
 
 
 @pytest.mark.slow
@@ -402,11 +531,11 @@ for _ in range(100000):
         optimizer.zero_grad()
 ''',
         ),
-        # a closure
+        # a closure; without tolerances, for a step that has converged calls it only once
         (
             2,
             '''
-optimizer = torch.optim.LBFGS(net.parameters(), max_iter=2)
+optimizer = torch.optim.LBFGS(net.parameters(), lr=0.01, max_iter=2, tolerance_grad=0, tolerance_change=0)
 def closure():
     optimizer.zero_grad()
     loss = loss_function(net(data.tensors[0][:64]), data.tensors[1][:64])

@@ -153,6 +153,22 @@ def test_a_tested_finding_says_what_its_test_found():
     assert gain({'test': None, 'at_most': 1.0}, report) == 'costs hardly any time here'
 
 
+def test_what_costs_hardly_any_time_stands_apart():
+    from why_slow.report import by_weight
+
+    tests = [
+        {'id': 'faster', 'verdict': 'faster', 'predicted': False},
+        {'id': 'slower', 'verdict': 'slower', 'predicted': False},
+        {'id': 'nothing', 'verdict': 'no gain', 'predicted': False},
+        {'id': 'open', 'verdict': 'undecided', 'predicted': False},
+    ]
+    found = [{'test': name, 'at_most': 2.0} for name in ('faster', 'slower', 'nothing', 'open', None)]
+    found.append({'test': None, 'at_most': 1.001})
+    waits, seen = by_weight({'findings': found, 'what_ifs': tests})
+    assert [f['test'] for f in waits] == ['faster', 'open', None]
+    assert [f['test'] for f in seen] == ['slower', 'nothing', None]
+
+
 def test_each_finding_leads_to_a_page_of_the_book():
     from why_slow.findings import PAGES
 

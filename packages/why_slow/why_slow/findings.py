@@ -50,6 +50,7 @@ ELEMENTWISE = {
 }
 CALL = 4e-6  # seconds for the call of an operator, about
 PAGE_FAULT = 0.5e-6  # seconds for the first touch of 4 KiB of fresh memory, about
+GROWTH = 20e3  # bytes a step; less comes from caches that fill
 SMALL = 15e-6  # seconds; an operator that takes less mostly pays for its call
 PAGES = {
     'loader': 'chapters/start/symptoms_input.html',
@@ -66,6 +67,10 @@ PAGES = {
     'kept-graph': 'chapters/start/symptoms_memory.html',
     'evaluation-gradients': 'chapters/memory/savings_pytorch.html',
     'checkpoints': 'chapters/start/symptoms_time.html',
+    'epochs': 'chapters/measuring/around_pytorch.html',
+    'embedding': 'chapters/start/symptoms_overhead.html',
+    'padding': 'chapters/start/symptoms_step.html',
+    'growing': 'chapters/start/symptoms_time.html',
     'small-batch': 'chapters/measuring/regimes_pytorch.html',
     'recompilation': 'chapters/hybridization/graphs_pytorch.html',
     'graph-breaks': 'chapters/hybridization/graphs_pytorch.html',
@@ -518,19 +523,20 @@ def small_operators(e: Evidence) -> Finding | None:
     if chain is not None:
         return chain
     operators = e.session.operators
-    if operators is None or operators.count < 300:
+    # What an operator calls itself is no call of the script, and costs less.
+    if operators is None or operators.outer < 200:
         return None
-    mean = operators.seconds / operators.count
+    mean = operators.seconds / operators.outer
     compiled = e.tested('compile')
     if mean > SMALL or operators.seconds < 0.3 * e.step:
         return None
     if compiled is not None and compiled.low < 1.05:
         return None
-    overhead = operators.count * min(mean, CALL)
+    overhead = operators.outer * min(mean, CALL)
     return Finding(
         'small-operators',
         'Many small operators: their calls cost more than their arithmetic',
-        f'{operators.count:,} operator calls a step, {ms(mean)} each.',
+        f'{operators.outer:,} operator calls a step, {ms(mean)} each. (Calls by operators are not counted.)',
         None,
         without(e.step, min(overhead, 0.9 * e.step)),
     )
@@ -730,6 +736,109 @@ def checkpoints(e: Evidence) -> Finding | None:
     )
 
 
+def epochs(e: Evidence) -> Finding | None:
+    """What the first step of an epoch takes more than others: workers that start and end, an iterator."""
+    usual = e.usual.get('epochs', 0)
+    timed = [step for step in e.session.plain if step.counts['epochs'] > usual]
+    steps = e.session.plain if len(timed) > 1 else e.session.watch.history[e.session.warm :]
+    first = [step for step in steps if step.counts['epochs'] > usual]
+    number, evaluated = len(first), any(step.counts['evaluation'] for step in first)
+    extra = sum(max(0.0, step.seconds - e.step - step.parts.get('checkpoint', 0.0)) for step in first)
+    total = sum(step.seconds for step in steps)
+    if number < 2 or evaluated or extra < SHARE * total:
+        return None
+    workers = e.session.loader.get('workers')
+    said = (
+        f' The loader has {workers} workers; without persistent_workers=True, or where the loader is made '
+        f'anew, they are started and ended in each epoch.'
+        if workers
+        else ''
+    )
+    return Finding(
+        'epochs',
+        'The change from one epoch to the next takes long',
+        f'In {len(steps)} steps {times(number)} an epoch began, and such a step took {ms(extra / number)} '
+        f'more than another: {percent(extra / total)} of the time.{said}',
+        _line_of(e, 'DataLoader('),
+        without(total, extra),
+    )
+
+
+def embedding(e: Evidence) -> Finding | None:
+    """Dense gradients of a large table of which a step looks up few rows."""
+    tables = getattr(e.session.lines, 'tables', {})
+    parameters = e.session.memory.get('parameters', 0.0)
+    if not tables or not parameters:
+        return None
+    table = max(tables.values(), key=lambda t: t.bytes)
+    unused = 1 - len(table.looked_up) / table.rows
+    operators = e.session.operators
+    dense = operators.by_name.get('aten::embedding_dense_backward', (0, 0.0))[1] if operators else 0.0
+    saved = unused * (e.part('optimizer') * min(1.0, table.bytes / parameters) + dense)
+    if unused < 0.75 or saved < SHARE * e.step:
+        return None
+    return Finding(
+        'embedding',
+        'Few rows of an embedding are used, and all are updated',
+        f'A step looks up {len(table.looked_up):,} of {table.rows:,} rows of a table of '
+        f'{table.bytes / 1e6:,.1f} MB. Its gradient and the optimizer go over all of them. With '
+        f'nn.Embedding(…, sparse=True) and SGD or SparseAdam they go over those that are used; the moments '
+        f'of the others then rest.',
+        looks.named(table.line),
+        without(e.step, saved),
+    )
+
+
+def padding(e: Evidence) -> Finding | None:
+    """Positions of a batch that are there only to make its rows equally long."""
+    tables = getattr(e.session.lines, 'tables', {})
+    if not tables:
+        return None
+    table = max(tables.values(), key=lambda t: t.padding)
+    share = table.padding / table.positions if table.positions else 0.0
+    if share < 0.3:
+        return None
+    columns = table.padded_columns / table.positions
+    cut = (
+        f' {percent(columns)} of all positions lie where every row is padded: the batch is padded further '
+        f'than to its own longest row.'
+        if columns > 0.05
+        else ' Batches of rows of similar length need less of it.'
+    )
+    return Finding(
+        'padding',
+        'Much of a batch is padding',
+        f'{percent(share)} of the positions that {looks.named(table.line)} looks up are padding.{cut} If '
+        f'nothing skips them, they take as long as others.',
+        looks.named(table.line),
+        without(e.step, share * (e.part('forward') + e.part('backward'))),
+    )
+
+
+def growing(e: Evidence) -> Finding | None:
+    """Steps that become longer together with the memory of the process."""
+    seconds = [step.seconds for step in e.steps]
+    growth = e.session.memory.get('growth_per_step', 0.0)
+    if len(seconds) < 15 or growth < GROWTH:
+        return None
+    third = len(seconds) // 3
+    first, last = sorted(seconds[:third]), sorted(seconds[-third:])
+    factor = _growing(e)
+    # Of three quarters of the last third, each took longer than three quarters of the first.
+    if last[third // 4] < first[-1 - third // 4] or factor < 1.1:
+        return None
+    line = _sampled(e, lambda part, places: part == 'rest')[1]
+    return Finding(
+        'growing',
+        'The steps become longer and longer',
+        f'The last third of {len(seconds)} timed steps took {factor:.2f} times as long as the first, and the '
+        f'memory of the process grew by {growth / 1e3:,.0f} KB a step. Something is made larger in each '
+        f'step, such as a list, a tensor by torch.cat, or a graph.',
+        looks.named(line),
+        factor,
+    )
+
+
 def small_batch(e: Evidence) -> Finding | None:
     batch = e.session.loader.get('batch_size') or e.session.batch_size
     if e.session.doubled is None or not batch:
@@ -889,6 +998,10 @@ ALL = (
     kept_graph,
     evaluation_gradients,
     checkpoints,
+    epochs,
+    embedding,
+    padding,
+    growing,
     small_batch,
     recompilation,
     graph_breaks,

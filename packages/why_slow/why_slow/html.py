@@ -5,7 +5,7 @@ import html
 from typing import Any
 
 from tested_results.numbers import seconds as written
-from why_slow.report import facts, gain, note_lines, said
+from why_slow.report import SEEN, by_weight, facts, gain, note_lines, said
 
 COLORS = {
     'loader': '--c1',
@@ -62,7 +62,10 @@ def page(report: dict[str, Any]) -> str:
     ]
     if step['steps']:
         parts += _step(step, report)
-        parts += ['<h2>What it waits for</h2>', _findings(report)]
+        waits, seen = by_weight(report)
+        parts += ['<h2>What it waits for</h2>', _findings(waits, report)]
+        if seen:
+            parts += [f'<h2>{SEEN}</h2>', _findings(seen, report, 1 + len(waits))]
         parts += ['<h2>What if, tested on this script</h2>', _what_ifs(report['what_ifs'])]
     parts += [f'<p class="soft">{_text(note)}</p>' for note in note_lines(report)]
     return (
@@ -117,8 +120,7 @@ def _bar(parts: dict[str, float]) -> str:
     )
 
 
-def _findings(report: dict) -> str:
-    findings = report['findings']
+def _findings(findings: list[dict], report: dict, first: int = 1) -> str:
     if not findings:
         return '<p>Nothing stands out.</p>'
     items = []
@@ -131,7 +133,7 @@ def _findings(report: dict) -> str:
             f'<li><h3>{_text(finding["title"])}{where}</h3><p>{_text(finding["evidence"])}</p>'
             f'<p class="soft">{_text(words)}</p></li>'
         )
-    return f'<ol>{"".join(items)}</ol>'
+    return f'<ol start="{first}">{"".join(items)}</ol>'
 
 
 def _what_ifs(results: list[dict]) -> str:

@@ -10,6 +10,7 @@ import ast
 import contextlib
 import functools
 import linecache
+import math
 import os
 import re
 import signal
@@ -76,7 +77,10 @@ def runs_operators(filename: str) -> bool:
     """Whether a file's code is there to run operators, so that time in it is no gap between them."""
     if filename.endswith(('_tensor.py', 'functional.py', '_ops.py')) or is_generated(filename):
         return True
-    folders = ('/torch/nn/', '/torch/_dynamo/', '/torch/_functorch/', '/torch/_inductor/', '/mxnet/')
+    if filename == '<string>':  # the guards of a compiled function
+        return True
+    parts = 'nn', 'optim', '_dynamo', '_functorch', '_inductor'
+    folders = (*(f'/torch/{part}/' for part in parts), '/mxnet/')
     return any(folder in filename for folder in folders)
 
 
@@ -163,9 +167,10 @@ def loops_around(places: tuple) -> list[tuple[str, int, int, int]]:
 @dataclass
 class Operators:
     """What PyTorch's profiler saw of one step. Seconds; ``own`` excludes the operators that an operator
-    calls."""
+    calls; ``outer`` counts those that no other operator calls."""
 
     count: int = 0
+    outer: int = 0
     seconds: float = 0.0
     by_name: dict[str, tuple[int, float]] = field(default_factory=dict)
     flops: float = 0.0
@@ -208,14 +213,58 @@ class OperatorLook:
             count, seconds = result.by_name.get(event.name, (0, 0.0))
             result.by_name[event.name] = (count + 1, seconds + own)
             result.count += 1
+            result.outer += not _within_operator(event)
             result.seconds += own
-            flops = event.flops or 0
-            with_gradients = event.sequence_nr >= 0
-            if with_gradients and event.name in ('aten::conv1d', 'aten::conv2d', 'aten::conv3d'):
-                flops *= 3  # the profiler counts the forward pass alone
-            if 'mm' in event.name or 'conv' in event.name:
-                result.flops += flops
+            result.flops += _flops(event)
         self.profile = None
+
+
+def _within_operator(event: Any) -> bool:
+    """Whether an operator calls this one."""
+    parent = event.cpu_parent
+    while parent is not None:
+        if parent.name.startswith('aten::'):
+            return True
+        parent = parent.cpu_parent
+    return False
+
+
+def _flops(event: Any) -> float:
+    """What an operator does in matrix products, convolutions and attention.
+
+    The profiler counts products alone in both passes, of convolutions only one kind and the forward pass.
+    """
+    name, shapes, values = event.name, event.input_shapes, event.concrete_inputs
+    try:
+        if name == 'aten::convolution':
+            return _convolution(shapes[0], shapes[1], *values[3:7])
+        if name == 'aten::convolution_backward':
+            wanted = values[10]  # gradients of the input, of the weights, of the bias
+            return (wanted[0] + wanted[1]) * _convolution(shapes[1], shapes[2], *values[4:8])
+        if name == 'aten::_scaled_dot_product_flash_attention_for_cpu':
+            return _attention(shapes[0], shapes[1], products=2, causal=values[4])
+        if name == 'aten::_scaled_dot_product_flash_attention_for_cpu_backward':
+            return _attention(shapes[1], shapes[2], products=5, causal=values[7])
+    except (IndexError, TypeError, ValueError):  # another release has other arguments
+        return 0
+    return event.flops or 0 if 'mm' in name else 0
+
+
+def _convolution(images: list, weights: list, stride: list, padding: list, dilation: list, transposed: bool):
+    """Two operations for each weight at each place of the output, or of the input if it is transposed."""
+    places = 1
+    for i, size in enumerate(images[2:]):
+        if not transposed:
+            kernel = dilation[i % len(dilation)] * (weights[2 + i] - 1) + 1
+            size = (size + 2 * padding[i % len(padding)] - kernel) // stride[i % len(stride)] + 1
+        places *= size
+    return 2 * images[0] * places * math.prod(weights)
+
+
+def _attention(queries: list, keys: list, products: int, causal: bool) -> float:
+    """Products of two matrices for each head, which skip half of the pairs if it is causal."""
+    *heads, length, width = queries
+    return 2 * products * math.prod(heads) * length * keys[-2] * width * (0.5 if causal else 1)
 
 
 @contextlib.contextmanager
@@ -252,6 +301,19 @@ class Calls:
     parameters: int = 0  # calls on a parameter or a gradient
     part: str = 'rest'
     outer: tuple = ()  # the script's places, the innermost first
+
+
+@dataclass
+class Table:
+    """What a step looks up in the table of an embedding."""
+
+    line: tuple
+    rows: int
+    bytes: int
+    looked_up: set[int] = field(default_factory=set)
+    positions: int = 0
+    padding: int = 0  # positions behind or before the end of their row's text
+    padded_columns: int = 0  # positions of columns in which every row is padded
 
 
 SYNCHRONIZING = {
@@ -300,6 +362,7 @@ class LineLook:
         self.parameters: set[int] = set()
         self.data: set[int] = set()  # what ``.data`` of a parameter gave
         self.kept: list[Any] = []
+        self.tables: dict[int, Table] = {}  # of dense gradients, by the id of the weights
 
     @staticmethod
     def possible(torch: Any) -> bool:
@@ -340,6 +403,23 @@ class LineLook:
                 if not (args and isinstance(args[0], Tensor) and args[0].data_ptr() == result.data_ptr()):
                     one.bytes += result.numel() * result.element_size()
 
+    def look_up(self, indices: Any, weights: Any, sparse: bool, frame: Any) -> None:
+        """Note the rows of an embedding with dense gradients that one call looks up, and their padding."""
+        line = scripts_line(frame)
+        if line is None or sparse or id(weights) not in self.parameters or indices.device.type != 'cpu':
+            return
+        table = self.tables.get(id(weights))
+        if table is None:
+            size = weights.numel() * weights.element_size()
+            table = self.tables[id(weights)] = Table(line, weights.shape[0], size)
+        indices = indices.detach()
+        table.looked_up.update(indices.unique().tolist())
+        table.positions += indices.numel()
+        if indices.dim() == 2 and indices.shape[0] > 3:
+            padding = _padding(indices)
+            table.padding += int(padding.sum())
+            table.padded_columns += int(padding.all(0).sum()) * indices.shape[0]
+
     def _prepare(self) -> None:
         optimizers = self.watch.optimizers.values()
         self.parameters = {
@@ -365,6 +445,8 @@ class LineLook:
                     if name != 'grad':
                         return result
                 look.record(name, args, result, seconds, sys._getframe(1))
+                if name == 'embedding' and torch.is_grad_enabled():
+                    look.look_up(*args[:2], sparse=(kwargs or {}).get('sparse'), frame=sys._getframe(1))
                 return result
 
         def pack(tensor):
@@ -405,6 +487,17 @@ class LineLook:
         self.end_hooks()
         self.kept = []
         self.mode.__exit__(None, None, None)
+
+
+def _padding(indices: Any) -> Any:
+    """Which positions of rows of indices repeat the same one up to the end, or from the beginning, if that
+    is one index in at least half of the rows."""
+    for turned in (indices.flip(1), indices):
+        filler = turned[:, 0].mode().values
+        run = (turned == filler).long().cumprod(1).bool()
+        if run[:, 1:2].float().mean() >= 0.5:
+            return run.flip(1) if turned is not indices else run
+    return indices != indices
 
 
 class MethodLook(LineLook):

@@ -14,6 +14,7 @@ from why_slow.findings import Evidence, findings
 from why_slow.plan import Session
 
 PARTS = ('loader', 'forward', 'backward', 'optimizer', 'rest')
+SEEN = 'Seen as well, but it costs hardly any time here'
 WIDTH = 100
 
 
@@ -257,8 +258,12 @@ def text(report: dict[str, Any]) -> str:
         lines += _notes(report)
         return '\n'.join(lines)
     lines += _made_of(step, report)
+    waits, seen = by_weight(report)
     lines += ['', 'What it waits for']
-    lines += _findings(report) or ['  Nothing stands out.']
+    lines += _findings(waits, report) or ['  Nothing stands out.']
+    if seen:
+        lines += ['', SEEN]
+        lines += _findings(seen, report, 1 + len(waits))
     lines += ['', 'What if, tested on this script (as it is → changed)']
     lines += _what_ifs(report) or ['  Nothing was tested.']
     lines += _notes(report)
@@ -299,7 +304,8 @@ def facts(step: dict) -> list[str]:
         )
     if step['flops']:
         found.append(
-            f'{show(step["flops"] / step["seconds"] / 1e9, "GFLOP/s")} in matrix products and convolutions'
+            f'{show(step["flops"] / step["seconds"] / 1e9, "GFLOP/s")} in matrix products, convolutions and '
+            'attention'
         )
     if step['examples_per_second']:
         found.append(f'{step["examples_per_second"]:,.0f} examples a second')
@@ -332,9 +338,23 @@ def gain(finding: dict, report: dict) -> str:
     return f'at most {factor(finding["at_most"])} faster without it'
 
 
-def _findings(report: dict) -> list[str]:
+def by_weight(report: dict) -> tuple[list[dict], list[dict]]:
+    """The findings that may cost time here, and those that were seen and hardly do."""
+    tests = {result['id']: result for result in report['what_ifs']}
+    waits, seen = [], []
+    for finding in report['findings']:
+        test = tests.get(finding['test'])
+        if test is not None:
+            matters = test['predicted'] or test['verdict'] not in ('no gain', 'slower')
+        else:
+            matters = finding['at_most'] >= 1.005
+        (waits if matters else seen).append(finding)
+    return waits, seen
+
+
+def _findings(findings: list[dict], report: dict, first: int = 1) -> list[str]:
     lines = []
-    for number, finding in enumerate(report['findings'], 1):
+    for number, finding in enumerate(findings, first):
         where = f' [{finding["line"]}]' if finding['line'] else ''
         lines.append(f'{number:3d}. {finding["title"]}{where}: {gain(finding, report)}')
         lines += textwrap.wrap(finding['evidence'], WIDTH, initial_indent='     ', subsequent_indent='     ')

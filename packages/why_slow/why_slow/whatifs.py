@@ -9,8 +9,10 @@ step after each switch does not count.
 import contextlib
 import copy
 import gc
+import logging
 import math
 import os
+import re
 import signal
 import statistics
 import sys
@@ -414,17 +416,17 @@ class Compiled(Forward):
         try:
             import torch._inductor.config as config
 
-            with config.patch(compile_threads=1), _alarm(seconds):
+            with config.patch(compile_threads=1), _without_its_errors(), _alarm(seconds):
                 self.compiled = torch.compile(module.forward)
                 began = perf_counter()
                 trial.step(self.changed, module=module)
                 return perf_counter() - began
         except Exception as error:
-            session.notes.append(
-                f'torch.compile was not tested: {type(error).__name__}: {str(error).splitlines()[0][:200]}'
-                if str(error)
-                else f'torch.compile was not tested: {type(error).__name__}'
-            )
+            said = f': {str(error).splitlines()[0][:200]}' if str(error) else ''
+            why = f'{type(error).__name__}{said}'
+            if late := re.search(r'it was not ready after \d+ s', said):  # the compiler wraps our exception
+                why = f'{late[0]}; use a longer --seconds'
+            session.notes.append(f'torch.compile was not tested: {why}')
             return None
         finally:
             signal.signal(signal.SIGALRM, before)
@@ -457,6 +459,18 @@ class NoAllReduce(Remedy):
     def restore(self):
         for module in self.modules:
             module.require_backward_grad_sync = True
+
+
+@contextlib.contextmanager
+def _without_its_errors():
+    """What the compiler logs when it is interrupted is no error of the script."""
+    logger = logging.getLogger('torch._inductor')
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @contextlib.contextmanager
