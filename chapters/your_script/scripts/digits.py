@@ -37,8 +37,8 @@ class Net(nn.Module):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument('--without', nargs='*', default=[], choices=('anomaly', 'threads'),
-                        help='faults to leave out')
+    parser.add_argument('--without', nargs='*', default=[], metavar='FAULT',
+                        choices=['anomaly', 'threads'])
     mended = parser.parse_args().without
     torch.manual_seed(0)
     if 'threads' not in mended:
