@@ -157,7 +157,7 @@ def test_the_contents_follow_the_reader_the_menu_opens_and_a_button_leads_back(h
     browser.press('Escape')
     assert not browser.run(shown) and browser.run(f'document.activeElement === {button}')
     for elsewhere in ('document.querySelector("h1").click()',
-                      'document.querySelector("article a").focus()'):
+                      'document.querySelector("article p a").focus()'):
         browser.run(f'{button}.focus(); {button}.click()')
         assert browser.run(shown)
         browser.run(elsewhere)
