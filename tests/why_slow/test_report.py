@@ -61,7 +61,7 @@ def test_shapes(tmp_path):
     from why_slow.html import page
     from why_slow.report import text
 
-    run, found = watched(tmp_path, training(after='time.sleep(0.03)'), arguments=['--a', '<b>'])
+    run, found = watched(tmp_path, training(after='time.sleep(0.03)'), 4.0, arguments=['--a', '<b>'])
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert {
         'version',
