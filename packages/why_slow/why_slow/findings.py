@@ -1027,6 +1027,8 @@ def findings(session: Session) -> list[Finding]:
     loops = [f.at_most for f in found if f.id in ('python-loop', 'optimizer-loop')]
     if any(gain > 1.1 for gain in loops):  # the operators are small because of the loop, which is named
         found = [f for f in found if f.id != 'small-operators']
+    if any(f.id == 'kept-graph' for f in found):  # that is what makes the steps longer
+        found = [f for f in found if f.id != 'growing']
     named = {f.line for f in found if f.id not in ('gaps', 'synchronization')}
     found = [f for f in found if f.id != 'gaps' or f.line not in named]
     gained = {r.finding: r.ratio for r in session.results if r.finding and r.verdict == 'faster'}
