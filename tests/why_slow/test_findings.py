@@ -201,6 +201,14 @@ def test_planted(tmp_path, fault):
 
 
 @pytest.mark.slow
+def test_what_grows_is_named_by_the_line_that_joins(tmp_path):
+    text = FAULTS['growing']
+    line = 1 + next(i for i, words in enumerate(text.splitlines()) if 'history = torch.cat' in words)
+    _, found = watched(tmp_path, text, seconds=6)
+    assert [f['line'] for f in found['findings'] if f['id'] == 'growing'] == [f'train.py:{line}']
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize('change', [{}, {'loss': 'loss_function(net(x), y) / 1'}], ids=['plain', 'scaled'])
 def test_nothing_certain_is_found_on_a_clean_script(tmp_path, change):
     """Findings that rest on a ratio of times may come on a busy machine; these do not."""
