@@ -667,9 +667,9 @@ def kept_graph(e: Evidence) -> Finding | None:
     )
 
 
-def _all_steps(e: Evidence, seen: Callable[[Any], bool]) -> list[Any]:
-    """The timed steps; where these have nothing of what is rare, all steps of the run."""
-    if any(seen(step) for step in e.session.plain):
+def _all_steps(e: Evidence, seen: Callable[[Any], Any], least: int = 1) -> list[Any]:
+    """The timed steps; where fewer than ``least`` of these have what is rare, all steps of the run."""
+    if sum(bool(seen(step)) for step in e.session.plain) >= least:
         return e.session.plain
     return e.session.watch.history[e.session.warm :]
 
@@ -738,10 +738,12 @@ def checkpoints(e: Evidence) -> Finding | None:
 
 def epochs(e: Evidence) -> Finding | None:
     """What the first step of an epoch takes more than others: workers that start and end, an iterator."""
-    usual = e.usual.get('epochs', 0)
-    timed = [step for step in e.session.plain if step.counts['epochs'] > usual]
-    steps = e.session.plain if len(timed) > 1 else e.session.watch.history[e.session.warm :]
-    first = [step for step in steps if step.counts['epochs'] > usual]
+
+    def begins(step: Any) -> bool:
+        return step.counts['epochs'] > e.usual.get('epochs', 0)
+
+    steps = _all_steps(e, begins, least=2)
+    first = list(filter(begins, steps))
     number, evaluated = len(first), any(step.counts['evaluation'] for step in first)
     extra = sum(max(0.0, step.seconds - e.step - step.parts.get('checkpoint', 0.0)) for step in first)
     total = sum(step.seconds for step in steps)

@@ -247,7 +247,7 @@ def _flops(event: Any) -> float:
             return _attention(shapes[1], shapes[2], products=5, causal=values[7])
     except (IndexError, TypeError, ValueError):  # another release has other arguments
         return 0
-    return event.flops or 0 if 'mm' in name else 0
+    return (event.flops or 0) if 'mm' in name else 0
 
 
 def _convolution(images: list, weights: list, stride: list, padding: list, dilation: list, transposed: bool):
@@ -497,7 +497,7 @@ def _padding(indices: Any) -> Any:
         run = (turned == filler).long().cumprod(1).bool()
         if run[:, 1:2].float().mean() >= 0.5:
             return run.flip(1) if turned is not indices else run
-    return indices != indices
+    return indices.new_zeros(indices.shape).bool()
 
 
 class MethodLook(LineLook):

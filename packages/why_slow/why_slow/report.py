@@ -14,6 +14,7 @@ from why_slow.findings import Evidence, findings
 from why_slow.plan import Session
 
 PARTS = ('loader', 'forward', 'backward', 'optimizer', 'rest')
+HARDLY = 1.005  # what can gain less costs hardly any time
 SEEN = 'Seen as well, but it costs hardly any time here'
 WIDTH = 100
 
@@ -328,26 +329,30 @@ def size(number: float) -> str:
     return show(number / divisor, unit)
 
 
+def _test_of(finding: dict, report: dict) -> dict | None:
+    """The what-if that took a finding's cause away."""
+    return next((r for r in report['what_ifs'] if r['id'] == finding['test']), None)
+
+
 def gain(finding: dict, report: dict) -> str:
     """What removing a finding's cause gains, in words: by its test, or else by Amdahl's bound."""
-    test = next((r for r in report['what_ifs'] if r['id'] == finding['test']), None)
+    test = _test_of(finding, report)
     if test is not None:
         return f'{said(test)}, tested'
-    if finding['at_most'] < 1.005:
+    if finding['at_most'] < HARDLY:
         return 'costs hardly any time here'
     return f'at most {factor(finding["at_most"])} faster without it'
 
 
 def by_weight(report: dict) -> tuple[list[dict], list[dict]]:
     """The findings that may cost time here, and those that were seen and hardly do."""
-    tests = {result['id']: result for result in report['what_ifs']}
     waits, seen = [], []
     for finding in report['findings']:
-        test = tests.get(finding['test'])
+        test = _test_of(finding, report)
         if test is not None:
             matters = test['predicted'] or test['verdict'] not in ('no gain', 'slower')
         else:
-            matters = finding['at_most'] >= 1.005
+            matters = finding['at_most'] >= HARDLY
         (waits if matters else seen).append(finding)
     return waits, seen
 
