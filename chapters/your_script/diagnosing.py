@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -28,16 +29,13 @@ class Report:
     def _repr_html_(self) -> str:
         return f'<div class="d2l-measured"><pre>{html.escape(self.text)}</pre></div>'
 
-    def what_if(self, title: str) -> dict:
-        """What was tried under this title, or predicted.
+    def ratio(self, what_if: str) -> float:
+        """How many times as long it takes as it is, by a what-if that the report names by this id.
 
-        Raises:
-            KeyError: nothing was; the message says what was.
+        Not a number if there was no time left to try it.
         """
-        tried = {result['title']: result for result in self.data['what_ifs']}
-        if title not in tried:
-            raise KeyError(f'{title!r} was not tried on {self.script}, but {", ".join(tried)}')
-        return tried[title]
+        ratios = [result['ratio'] for result in self.data['what_ifs'] if result['id'] == what_if]
+        return ratios[0] if ratios else math.nan
 
 
 def diagnose(script: str, *arguments: str, seconds: float = 20) -> Report:

@@ -1,10 +1,12 @@
 """One planted fault each, and nothing on scripts without one."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from tests.why_slow.scripts import HEAD, ids, training, watched
+from why_slow import findings, looks
 
 torch = pytest.importorskip('torch')
 pytestmark = pytest.mark.alone  # two tests at a time would share the cores that they time
@@ -232,6 +234,8 @@ def test_nothing_certain_is_found_on_a_clean_script(tmp_path, change):
         'loader',
     }
     assert not certain & set(ids(found))
+    # What the looks take, such as the profiler's memory, is not the script's.
+    assert found['step']['memory']['growth_per_step'] < findings.GROWTH
 
 
 @pytest.mark.slow
@@ -314,6 +318,63 @@ while True:
     _, found = watched(tmp_path, text)
     line = 1 + text.splitlines().index('        total += loss')
     assert [f['line'] for f in found['findings'] if f['id'] == 'kept-graph'] == [f'train.py:{line}']
+
+
+@pytest.mark.slow
+def test_a_tensor_that_is_carried_along_brings_its_graph(tmp_path):
+    """No loss is kept, but the mean of former steps leads back to all of them."""
+    text = f"""{HEAD}
+mean = torch.zeros(512)
+while True:
+    for x, y in Batches():
+        hidden = net[0](x)
+        now = hidden.mean(0)
+        loss = loss_function(net[1:](hidden), y) + 0.01 * (now - mean).pow(2).sum()
+        optimizer.zero_grad()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        mean = 0.9 * mean + 0.1 * now
+"""
+    _, found = watched(tmp_path, text)
+    line = 1 + next(i for i, words in enumerate(text.splitlines()) if 'retain_graph' in words)
+    kept = [f for f in found['findings'] if f['id'] == 'kept-graph']
+    assert [f['line'] for f in kept] == [f'train.py:{line}']
+    assert 'nodes' in kept[0]['evidence']
+    assert 'growing' not in ids(found)
+
+
+def test_nodes_behind_a_result_are_counted_once():
+    x = torch.ones(2, requires_grad=True)
+    y = 2 * x                   # a product, and the node that collects the gradient of x
+    assert looks.nodes_behind(y.grad_fn) == 2
+    assert looks.nodes_behind((y + y).grad_fn) == 3
+
+
+class Doubled:
+    """What the finding of a small batch looks at: a step of 10 ms, of which the model takes ``model``."""
+
+    step = 0.01
+
+    def __init__(self, model, ratio, batch=8):
+        self.model = model
+        self.session = SimpleNamespace(
+            loader={'batch_size': batch}, batch_size=None, doubled=(ratio, 1.0, ratio), settings={})
+
+    def part(self, name):
+        return self.model / 2
+
+
+@pytest.mark.parametrize(
+    ('model', 'ratio', 'gain'),
+    [(0.009, 1.1, 2 / 1.09), (0.003, 1.8, 2 / 1.24), (0.009, 1.8, None), (0.009, 0.5, None)],
+    ids=['calls', 'a model that is a small part', 'compute', 'disturbed'])
+def test_a_batch_is_small_if_twice_of_it_saves_a_third_of_the_time_of_an_example(model, ratio, gain):
+    found = findings.small_batch(Doubled(model, ratio))
+    assert (found and found.at_most) == pytest.approx(gain) if gain else found is None
+
+
+def test_no_batch_size_no_small_batch():
+    assert findings.small_batch(Doubled(0.009, 1.1, batch=None)) is None
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ def page(report: dict[str, Any]) -> str:
         parts += ['<h2>What it waits for</h2>', _findings(waits, report)]
         if seen:
             parts += [f'<h2>{SEEN}</h2>', _findings(seen, report, 1 + len(waits))]
-        parts += ['<h2>What if, tested on this script</h2>', _what_ifs(report['what_ifs'])]
+        parts += ['<h2>What if, on this script</h2>', _what_ifs(report['what_ifs'])]
     parts += [f'<p class="soft">{_text(note)}</p>' for note in note_lines(report)]
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'

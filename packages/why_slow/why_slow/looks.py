@@ -9,6 +9,7 @@ compile again.
 import ast
 import contextlib
 import functools
+import itertools
 import linecache
 import math
 import os
@@ -592,11 +593,24 @@ class Samples:
 
 SCALING = ('MulBackward0', 'DivBackward0')
 LATER = 4  # steps after which a graph should be gone
+NODES = 20_000  # of a graph, not more are counted
+COUNTING = 0.3  # seconds at most for counting nodes
+
+
+def nodes_behind(node: Any) -> int:
+    """How many nodes autograd would go through from this one; at most :data:`NODES` are counted."""
+    seen, waiting = {node}, [node]
+    while waiting and len(seen) < NODES:
+        for inner, _ in waiting.pop().next_functions:
+            if inner is not None and inner not in seen:
+                seen.add(inner)
+                waiting.append(inner)
+    return len(seen)
 
 
 class KeptGraphs:
     """Whether the graphs of losses outlive their steps: a mark hangs on each graph and lives as long as
-    it."""
+    it. And whether they grow: a tensor that is carried from step to step brings its graph along."""
 
     class Mark:
         __slots__ = ('__weakref__',)
@@ -605,6 +619,8 @@ class KeptGraphs:
         self.watch = watch
         self.waiting: deque[tuple[int, weakref.ref]] = deque()
         self.outlived: list[bool] = []  # of each graph, whether it lived some steps later
+        self.nodes: list[int] = []  # of the graphs of the first steps
+        self.counting = 0.0  # seconds
         self.line: tuple | None = None
 
     def start(self) -> None:
@@ -627,9 +643,17 @@ class KeptGraphs:
                 if inner is not None and 'AccumulateGrad' not in inner.name():
                     inner.metadata['why_slow'] = mark
         self.waiting.append((self.watch.steps, weakref.ref(mark)))
+        if self.counting < COUNTING:
+            begin = perf_counter()
+            self.nodes.append(nodes_behind(node))
+            self.counting += perf_counter() - begin
 
     def stop(self) -> None:
         self.watch.on_backward = None
+
+    def grows(self) -> bool:
+        """Whether each graph that was counted has more nodes than the one before."""
+        return len(self.nodes) >= 5 and all(a < b for a, b in itertools.pairwise(self.nodes))
 
     def keeper(self) -> tuple | None:
         """The line of the script that keeps the loss, as far as its text tells."""

@@ -101,7 +101,6 @@ class Session:
 
 def plan(session: Session) -> Generator[None, Step, None]:
     """The whole run, from the first step on."""
-    watch = session.watch
     step = yield  # the first step: imports, allocation, compilation
     session.say('the first step is over')
     began = perf_counter()
@@ -120,10 +119,12 @@ def plan(session: Session) -> Generator[None, Step, None]:
     memory = _resident()
 
     yield from _timed(session, LOOK_AFTER, began + 0.4 * session.seconds)
+    grown = _resident() - memory
     if perf_counter() - began < LOOKS * session.seconds:
         session.say('looking at single steps')
         yield from _look(session)
     session.say('timing steps')
+    memory = _resident()  # what the looks have taken is not the script's
     enough = began + PLAIN * session.seconds
     while perf_counter() < enough or (
         len(session.plain) < PLAIN_STEPS and perf_counter() < began + 0.3 * session.seconds
@@ -132,7 +133,8 @@ def plan(session: Session) -> Generator[None, Step, None]:
         if len(session.plain) >= 1000:
             break
     session.usual = usual_counts(session.plain)
-    session.memory['growth_per_step'] = max(0.0, (_resident() - memory) / max(1, watch.steps - session.warm))
+    grown += _resident() - memory
+    session.memory['growth_per_step'] = max(0.0, grown / len(session.plain))
     session.compiled = _compiled(before, _compilation(), session.compiled_before)
     session.cost = _own_cost(session)
     if session.torch is None:
@@ -347,7 +349,13 @@ def _resident() -> float:
         with open('/proc/self/statm') as file:
             return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+        return _peak()
+
+
+def _peak() -> float:
+    """Bytes of memory that the process has had at most; macOS reports bytes, other systems KiB."""
+    unit = 1 if sys.platform == 'darwin' else 1024
+    return float(unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 # Looks -------------------------------------------------------------------------------------------
@@ -415,7 +423,7 @@ def _sizes(session: Session) -> None:
     """Bytes of parameters, gradients, optimizer state and saved activations; the loader's settings; the
     batch's size."""
     watch, memory = session.watch, session.memory
-    memory['peak'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    memory['peak'] = _peak()
     if watch.kept is not None:
         session.loader['workers'] = watch.kept.workers
         session.loader['batch_size'] = watch.kept.batch_size

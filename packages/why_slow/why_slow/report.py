@@ -265,7 +265,7 @@ def text(report: dict[str, Any]) -> str:
     if seen:
         lines += ['', SEEN]
         lines += _findings(seen, report, 1 + len(waits))
-    lines += ['', 'What if, tested on this script (as it is → changed)']
+    lines += ['', 'What if, on this script (as it is → changed)']
     lines += _what_ifs(report) or ['  Nothing was tested.']
     lines += _notes(report)
     return '\n'.join(lines)
