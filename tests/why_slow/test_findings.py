@@ -402,6 +402,30 @@ loss_of = torch.compile(loss_of, backend='eager')"""
     assert 'gaps' not in ids(found), found['findings']
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize('types', ['torch.zeros(64, 32)', '(torch.arange(32) > 20).expand(64, 32)'],
+                         ids=['one', 'two'])
+def test_types_of_tokens_are_no_padding(tmp_path, types):
+    """As in BERT: beside the words, a table is looked up with the same one or two indices in each row."""
+    _, found = watched(tmp_path, training(before=f'''
+class Typed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.types = nn.Embedding(1000, 64), nn.Embedding(2, 64)
+        self.out = nn.Linear(64, 10)
+
+    def forward(self, x):
+        words = (1000 * x[:, :32].sigmoid()).long().clamp(0, 999)
+        types = {types}.long()
+        return self.out((self.words(words) + self.types(types)).mean(1))
+
+
+net = Typed()
+optimizer = torch.optim.Adam(net.parameters(), fused=True)
+'''))
+    assert 'padding' not in ids(found)
+
+
 def test_padding_is_a_run_of_one_index_at_the_end_or_the_beginning_of_most_rows():
     from why_slow.looks import _padding
 

@@ -427,11 +427,14 @@ def threads(e: Evidence) -> Finding | None:
         if best
         else ''
     )
+    if own > cores:
+        where = f'where {cores} core{"s are" if cores != 1 else " is"} free'
+    else:
+        where = f'on {cores} cores: other programs use some, or the operations are too small to divide'
     return Finding(
         'threads',
         'The number of threads does not fit',
-        f'PyTorch uses {own} thread{"s" * (own != 1)} where {cores} '
-        f'core{"s are" if cores != 1 else " is"} free.{test}',
+        f'PyTorch uses {own} thread{"s" * (own != 1)} {where}.{test}',
         _line_of(e, 'set_num_threads') or _line_of(e, 'NUM_THREADS'),
         at_most,
         tried.id if tried else None,

@@ -414,9 +414,11 @@ class LineLook:
             size = weights.numel() * weights.element_size()
             table = self.tables[id(weights)] = Table(line, weights.shape[0], size)
         indices = indices.detach()
-        table.looked_up.update(indices.unique().tolist())
+        rows = indices.unique().tolist()
+        table.looked_up.update(rows)
         table.positions += indices.numel()
-        if indices.dim() == 2 and indices.shape[0] > 3:
+        # A table of types, such as first and second sentence, is looked up with one or two indices.
+        if indices.dim() == 2 and indices.shape[0] > 3 and len(rows) > 2:
             padding = _padding(indices)
             table.padding += int(padding.sum())
             table.padded_columns += int(padding.all(0).sum()) * indices.shape[0]
