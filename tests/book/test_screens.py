@@ -303,7 +303,7 @@ def test_the_first_screen_says_what_where_and_how(html, browser, scripts):
     assert len(bottoms) == 5 and max(bottoms) <= 800
     assert sizes[0] == max(sizes) and sizes.count(sizes[0]) == 1
     for words in ('make book', 'a student', 'an engineer', 'a lecturer', 'a maintainer', 'hold', 'fail',
-                  'notebooks are yours', 'Continue with', 'on the web'):
+                  'notebooks are yours', 'Continue with', 'On the web'):
         assert words in first
     assert '×' in card and 'holds on ' in card and 'To the cell' in card and 'msr-pt-all' not in card
     assert cards == [[f'../{p.removeprefix("chapters/")}.html', True, True]

@@ -11,6 +11,8 @@ from tests.why_slow.scripts import HEAD, training
 pytest.importorskip('torch')
 pytest.importorskip('IPython')
 
+pytestmark = pytest.mark.alone  # two tests at a time would share the cores that they time
+
 SHELL = '''
 import sys
 from IPython.core.interactiveshell import InteractiveShell

@@ -9,6 +9,8 @@ import pytest
 from tests.why_slow.scripts import training, watched
 from tools import source
 
+pytestmark = pytest.mark.alone  # two tests at a time would share the cores that they time
+
 STEP = {
     'seconds',
     'low',

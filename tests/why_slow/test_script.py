@@ -11,6 +11,8 @@ import pytest
 
 from tests.why_slow.scripts import training, watched
 
+pytestmark = pytest.mark.alone  # two tests at a time would share the cores that they time
+
 COMMAND = [sys.executable, '-m', 'why_slow', '--seconds', '3', '--no-what-ifs']
 
 
