@@ -1,6 +1,7 @@
 """What the pages on ``torch.compile`` need: a cache of their own, and the code that Inductor generates."""
 
 import contextlib
+import logging
 import os
 import platform
 import re
@@ -24,6 +25,9 @@ if platform.machine() in ('x86_64', 'AMD64'):
     SETTINGS['cpp.vec_isa_ok'] = True
 # The code that a page prints is the same on every x86 processor: it has vectors of 256 bits, which all have.
 SHOWN = {'cpp.simdlen': 256} if 'cpp.vec_isa_ok' in SETTINGS else {}
+
+# With a CUDA toolkit and no GPU, the first compilation says on standard error that there is no CUDA runtime.
+logging.getLogger('torch.utils.cpp_extension').setLevel(logging.ERROR)
 
 _open: list['fresh_compile_cache'] = []
 _headers: list[tempfile.TemporaryDirectory] = []        # of this process, deleted at its end

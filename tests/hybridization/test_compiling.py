@@ -32,6 +32,15 @@ def test_a_cache_is_empty_and_its_end_restores_what_it_changed():
     assert settings() == before
 
 
+@pytest.mark.slow
+def test_a_cuda_toolkit_without_a_gpu_is_no_message_on_a_page():
+    says = subprocess.run(
+        [sys.executable, '-c', 'import compiling, torch.utils.cpp_extension'], capture_output=True, text=True,
+        env={**os.environ, 'CUDA_HOME': '/usr', 'CUDA_VISIBLE_DEVICES': '',
+             'PYTHONPATH': os.pathsep.join(sys.path)})
+    assert (says.returncode, says.stderr) == (0, '')
+
+
 def test_headers_are_precompiled_by_default_into_a_folder_of_the_process(monkeypatch):
     from torch._inductor import codecache
     before = settings(), codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR
