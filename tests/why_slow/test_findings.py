@@ -353,7 +353,7 @@ def test_nodes_behind_a_result_are_counted_once():
 class Doubled:
     """What the finding of a small batch looks at: a step of 10 ms, of which the model takes ``model``."""
 
-    step = 0.01
+    mean = 0.01
 
     def __init__(self, model, ratio, batch=8):
         self.model = model
@@ -371,6 +371,15 @@ class Doubled:
 def test_a_batch_is_small_if_twice_of_it_saves_a_third_of_the_time_of_an_example(model, ratio, gain):
     found = findings.small_batch(Doubled(model, ratio))
     assert (found and found.at_most) == pytest.approx(gain) if gain else found is None
+
+
+def test_a_bound_is_a_share_of_the_mean_step_for_the_parts_are_means():
+    """A step that took seconds, because the machine was taken, is in the parts and not in the median."""
+    disturbed = Doubled(0.08, 1.0)
+    disturbed.step, disturbed.mean = 0.01, 0.1
+    table = looks.Table(('train.py', 1), rows=100, bytes=400, positions=100, padding=50)
+    disturbed.session.lines = SimpleNamespace(tables={0: table})
+    assert findings.padding(disturbed).at_most == pytest.approx(0.1 / 0.06)
 
 
 def test_no_batch_size_no_small_batch():

@@ -403,7 +403,7 @@ def float64(e: Evidence) -> Finding | None:
             f'a backward pass, this one {ms(narrowed[0])}.'
         )
         model = e.part('forward') + e.part('backward')
-        at_most = without(e.step, model * max(0.0, 1 - 1 / narrowed[2]))
+        at_most = without(e.mean, model * max(0.0, 1 - 1 / narrowed[2]))
     else:
         evidence = (
             f'{percent(share)} of a step are operators on float64, of which half as many numbers fit into a '
@@ -515,7 +515,7 @@ def _example_by_example(e: Evidence, backwards: int) -> Finding | None:
         f'A step has {backwards} backward passes, and the model is called with {e.session.batch_size} '
         f'row(s).',
         _line_of(e, '.backward('),
-        without(e.step, (e.part('forward') + e.part('backward')) * (1 - 1 / backwards)),
+        without(e.mean, (e.part('forward') + e.part('backward')) * (1 - 1 / backwards)),
     )
 
 
@@ -614,7 +614,7 @@ def optimizer_loop(e: Evidence) -> Finding | None:
         'The optimizer updates the parameters one by one',
         f'{ms(optimizer)} of {ms(e.step)}, {percent(optimizer / e.step)}, pass in the optimizer.{test}',
         _line_of(e, 'optim.'),
-        best.ratio if gains else without(e.step, optimizer),
+        best.ratio if gains else without(e.mean, optimizer),
         best.id if best else None,
     )
 
@@ -827,7 +827,7 @@ def padding(e: Evidence) -> Finding | None:
         f'{percent(share)} of the positions that {looks.named(table.line)} looks up are padding.{cut} If '
         f'nothing skips them, they take as long as others.',
         looks.named(table.line),
-        without(e.step, share * (e.part('forward') + e.part('backward'))),
+        without(e.mean, share * (e.part('forward') + e.part('backward'))),
     )
 
 
@@ -870,7 +870,7 @@ def small_batch(e: Evidence) -> Finding | None:
     if ratio < 0.9:  # other programs disturbed the measurement
         return None
     model = e.part('forward') + e.part('backward')
-    gain = 2 * e.step / (e.step + model * (ratio - 1))
+    gain = 2 * e.mean / (e.mean + model * (ratio - 1))
     if gain < 1.5:
         return None
     return Finding(
