@@ -356,12 +356,9 @@ class Doubled:
     mean = 0.01
 
     def __init__(self, model, ratio, batch=8):
-        self.model = model
+        self.passes = model
         self.session = SimpleNamespace(
             loader={'batch_size': batch}, batch_size=None, doubled=(ratio, 1.0, ratio), settings={})
-
-    def part(self, name):
-        return self.model / 2
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,11 @@ class Evidence:
         """Mean seconds of a part of an ordinary step."""
         return statistics.fmean(s.parts.get(name, 0.0) for s in self.steps)
 
+    @property
+    def passes(self) -> float:
+        """Mean seconds of the forward and the backward pass of an ordinary step."""
+        return self.part('forward') + self.part('backward')
+
     def tested(self, id: str) -> Any:
         """The result of a what-if, or None."""
         return self.results.get(id)
@@ -328,7 +333,7 @@ def anomaly(e: Evidence) -> Finding | None:
             'backward pass looks for NaN.',
         ),
         _line_of(e, 'anomaly'),
-        _bound(e, 'anomaly-off', e.part('forward') + e.part('backward') + e.part('rest')),
+        _bound(e, 'anomaly-off', e.passes + e.part('rest')),
         'anomaly-off' if e.tested('anomaly-off') else None,
     )
 
@@ -358,7 +363,7 @@ def deterministic(e: Evidence) -> Finding | None:
             e, 'deterministic-off', 'Some operators run a slower algorithm, and fresh memory is filled.'
         ),
         _line_of(e, 'deterministic'),
-        _bound(e, 'deterministic-off', e.part('forward') + e.part('backward')),
+        _bound(e, 'deterministic-off', e.passes),
         'deterministic-off' if e.tested('deterministic-off') else None,
     )
 
@@ -402,8 +407,7 @@ def float64(e: Evidence) -> Finding | None:
             f'for a forward and '
             f'a backward pass, this one {ms(narrowed[0])}.'
         )
-        model = e.part('forward') + e.part('backward')
-        at_most = without(e.mean, model * max(0.0, 1 - 1 / narrowed[2]))
+        at_most = without(e.mean, e.passes * max(0.0, 1 - 1 / narrowed[2]))
     else:
         evidence = (
             f'{percent(share)} of a step are operators on float64, of which half as many numbers fit into a '
@@ -515,7 +519,7 @@ def _example_by_example(e: Evidence, backwards: int) -> Finding | None:
         f'A step has {backwards} backward passes, and the model is called with {e.session.batch_size} '
         f'row(s).',
         _line_of(e, '.backward('),
-        without(e.mean, (e.part('forward') + e.part('backward')) * (1 - 1 / backwards)),
+        without(e.mean, e.passes * (1 - 1 / backwards)),
     )
 
 
@@ -827,7 +831,7 @@ def padding(e: Evidence) -> Finding | None:
         f'{percent(share)} of the positions that {looks.named(table.line)} looks up are padding.{cut} If '
         f'nothing skips them, they take as long as others.',
         looks.named(table.line),
-        without(e.mean, share * (e.part('forward') + e.part('backward'))),
+        without(e.mean, share * e.passes),
     )
 
 
@@ -869,8 +873,7 @@ def small_batch(e: Evidence) -> Finding | None:
     twice, once, ratio = e.session.doubled
     if ratio < 0.9:  # other programs disturbed the measurement
         return None
-    model = e.part('forward') + e.part('backward')
-    gain = 2 * e.mean / (e.mean + model * (ratio - 1))
+    gain = 2 * e.mean / (e.mean + e.passes * (ratio - 1))
     if gain < 1.5:
         return None
     return Finding(

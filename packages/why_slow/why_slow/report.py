@@ -154,7 +154,7 @@ def _predicted(session: Session) -> list[whatifs.Result]:
     if not session.plain:
         return []
     evidence = Evidence(session)
-    model = evidence.part('forward') + evidence.part('backward')
+    model = evidence.passes
     step = evidence.step
     found = []
     if session.doubled is not None and session.doubled[2] > 0.9:
