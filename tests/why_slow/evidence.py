@@ -33,7 +33,10 @@ FIRST = 3       # a fault counts as found if it is among so many findings
 CLOSE = 0.15    # a tested gain is right within this share of the real one
 BLOCK = 8       # steps of a block of the real gain
 PAIRS = 7       # blocks of each version
-COST_PAIRS = 41         # blocks of each, for what watching costs
+SHORT = HERE / 'short.py'
+COST_PROCESSES = 7      # for what watching costs
+COST_BLOCK = 256        # steps of the short script
+COST_PAIRS = 11         # blocks of each
 PEER_BLOCKS = 12        # blocks that the peer sees before its summary
 
 
@@ -120,18 +123,22 @@ def real_gain(without: Path, fault: Path, clock: str, block: int = BLOCK, pairs:
             'clean_ms': 1e3 * statistics.median(fast) / block}
 
 
-def cost(script: Path, how: str, command: str, folder: Path, clock: str) -> dict:
-    """Microseconds that watching adds to a step: median and quartiles of what neighbouring blocks differ."""
-    folders = [folder / 'alone', folder / how]
-    for one in folders:
-        one.mkdir()
-    with (Paced(script, BLOCK, folders[0]) as a,
-          Paced(script, BLOCK, folders[1], how, command) as b):
-        alone, watched = in_turns(a, b, clock, COST_PAIRS)
-    added = [1e6 * (y - x) / BLOCK for x, y in zip(alone, watched, strict=True)]
-    low, middle, high = statistics.quantiles(added, n=4)
-    milliseconds = 1e3 * statistics.median(alone) / BLOCK
-    return {'microseconds': middle, 'low': low, 'high': high, 'alone_ms': milliseconds}
+def cost(how: str, command: str, folder: Path, clock: str) -> dict:
+    """Microseconds that watching adds to a step of the short script: the median of so many processes, and
+    the least and the most of them, for each process has its data at other addresses."""
+    added, alone = [], []
+    for number in range(COST_PROCESSES):
+        folders = [folder / f'{how}-{number}-alone', folder / f'{how}-{number}']
+        for one in folders:
+            one.mkdir()
+        with (Paced(SHORT, COST_BLOCK, folders[0]) as a,
+              Paced(SHORT, COST_BLOCK, folders[1], how, command) as b):
+            plain, watched = in_turns(a, b, clock, COST_PAIRS)
+        differences = [y - x for x, y in zip(plain, watched, strict=True)]
+        added.append(1e6 * statistics.median(differences) / COST_BLOCK)
+        alone.append(1e6 * statistics.median(plain) / COST_BLOCK)
+    return {'microseconds': statistics.median(added), 'least': min(added), 'most': max(added),
+            'alone': statistics.median(alone)}
 
 
 def diagnosed(script: Path, python: str, seconds: float) -> dict:
@@ -215,10 +222,6 @@ def row(script: str, fault: str, args: argparse.Namespace, folder: Path) -> dict
             result['tested'] = tested(report, ids)
     if args.peer:
         result['peer'] = peer_says(faulty, args.peer, folder / 'peer')
-    if args.cost and fault == CLEAN:
-        result['cost'] = cost(faulty, 'why_slow', '', folder, args.clock)
-        if args.peer:
-            result['peer_cost'] = cost(faulty, 'traceml', args.peer, folder, args.clock)
     return result
 
 
@@ -283,7 +286,7 @@ def main() -> None:
     parser.add_argument('--no-tool', action='store_true', help='do not diagnose')
     parser.add_argument('--python', default=sys.executable, help='the Python that has why_slow')
     parser.add_argument('--cost', action='store_true',
-                        help='also measure what watching the clean scripts costs')
+                        help='measure what watching a short step costs, and nothing else')
     parser.add_argument('--peer', help='its command, as "/path/bin/traceml run {script} --args {args}"')
     parser.add_argument('--table', action='store_true', help='print the stored rows and measure nothing')
     args = parser.parse_args()
@@ -291,6 +294,12 @@ def main() -> None:
     rows = json.loads(args.rows.read_text()) if args.rows.exists() else []
     if args.table:
         print(table(rows))
+        return
+    if args.cost:
+        for how, command in (('why_slow', ''), ('traceml', args.peer)):
+            if command is not None:
+                with tempfile.TemporaryDirectory(prefix='why-slow-') as folder:
+                    print(how, cost(how, command, Path(folder), args.clock))
         return
     args.rows.parent.mkdir(parents=True, exist_ok=True)
     for script in args.script or faults.FAULTS:

@@ -78,14 +78,17 @@ def watch_with_why_slow() -> None:
     from why_slow import torch_hooks
     from why_slow.watch import Watch
 
+    watch = Watch()
+    patches = torch_hooks.attach(torch, watch)
+
     def forever():
+        yield
+        torch_hooks.mark_modules(torch, watch, patches, torch_hooks.modules_of(torch, watch))
         while True:
             yield
 
-    watch = Watch()
     watch.plan = forever()
     next(watch.plan)
-    torch_hooks.attach(torch, watch)
     watch.active = True
 
 

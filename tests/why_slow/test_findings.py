@@ -93,6 +93,13 @@ optimizer = torch.optim.Adam(net.parameters(), fused=True)
     net.train()''',
         head='import itertools\n' + HEAD,
     ),
+    'evaluation': training(
+        batches='itertools.islice(Batches(), 4)',
+        end='''with torch.no_grad():
+        for x, y in Batches():
+            net(x)''',
+        head='import itertools\n' + HEAD,
+    ),
     'epochs': training(  # ten steps an epoch, for which a worker is started and ended
         batches='DataLoader(torch.utils.data.Subset(data, range(640)), 64, num_workers=1)'
     ),
@@ -224,6 +231,7 @@ def test_nothing_certain_is_found_on_a_clean_script(tmp_path, change):
         'copies',
         'kept-graph',
         'evaluation-gradients',
+        'evaluation',
         'checkpoints',
         'epochs',
         'embedding',
@@ -354,6 +362,7 @@ class Doubled:
     """What the finding of a small batch looks at: a step of 10 ms, of which the model takes ``model``."""
 
     mean = 0.01
+    twice_the_batch = findings.Evidence.twice_the_batch
 
     def __init__(self, model, ratio, batch=8):
         self.passes = model

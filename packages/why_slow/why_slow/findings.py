@@ -13,11 +13,13 @@ from typing import Any
 
 from tested_results.numbers import seconds as ms
 from why_slow import looks
+from why_slow.hot_spots import Spent, by_line
 from why_slow.plan import Session
 from why_slow.watch import is_ordinary, usual_counts
 
 SHARE = 0.05  # of a step: what takes less is no finding
 PREPARED = 0.15  # the same for lines of the training loop that make the input of the model
+EVALUATION = 0.15  # of the time, for evaluations between the steps
 LOADER = 0.10  # the loader's share of a step from which on it is one
 LOOP = 6  # uses of the same parameter, or of rows of one tensor, in a loop for each backward pass
 ELEMENTWISE = {
@@ -66,6 +68,7 @@ PAGES = {
     'copies': 'chapters/hardware/hardware_pytorch.html',
     'kept-graph': 'chapters/start/symptoms_memory.html',
     'evaluation-gradients': 'chapters/memory/savings_pytorch.html',
+    'evaluation': 'chapters/measuring/around_pytorch.html',
     'checkpoints': 'chapters/start/symptoms_time.html',
     'epochs': 'chapters/measuring/around_pytorch.html',
     'embedding': 'chapters/start/symptoms_overhead.html',
@@ -117,6 +120,8 @@ class Evidence:
         self.results = {result.id: result for result in session.results}
         self.lines = session.lines.calls if session.lines is not None else {}
         self.by_line = self._by_line()
+        samples = session.samples
+        self.spent = by_line(samples, self.lines, self.mean) if samples is not None else {}
 
     def part(self, name: str) -> float:
         """Mean seconds of a part of an ordinary step."""
@@ -126,6 +131,23 @@ class Evidence:
     def passes(self) -> float:
         """Mean seconds of the forward and the backward pass of an ordinary step."""
         return self.part('forward') + self.part('backward')
+
+    @property
+    def twice_the_batch(self) -> float | None:
+        """How many times faster the examples of a step would pass with twice the batch, as a copy of the
+        model says; the rest of a step is assumed to take as long as before."""
+        doubled = self.session.doubled
+        if doubled is None or doubled[2] < 0.9:  # less: other programs disturbed the measurement
+            return None
+        return 2 * self.mean / (self.mean + self.passes * (doubled[2] - 1))
+
+    @property
+    def in_float32(self) -> float | None:
+        """How many times faster a step would be with the model in float32, as a copy of it says."""
+        narrowed = self.session.narrowed
+        if narrowed is None:
+            return None
+        return without(self.mean, self.passes * (1 - 1 / narrowed[2]))
 
     def tested(self, id: str) -> Any:
         """The result of a what-if, or None."""
@@ -202,7 +224,7 @@ def _prepared(e: Evidence) -> Finding | None:
     share = sum(found.values()) / samples.total
     if share < PREPARED:
         return None
-    line = found.most_common(1)[0][0]
+    line = _most_in(e, {place[:2] for place in found})
     return Finding(
         'loader',
         'Each step prepares its data in the training loop',
@@ -211,6 +233,25 @@ def _prepared(e: Evidence) -> Finding | None:
         looks.named(line),
         without(1, share),
     )
+
+
+def _most_in(e: Evidence, lines: set[tuple]) -> tuple:
+    """The line of the rest of a step that takes most in the functions that these lines are of."""
+    function_of = {}
+    for part, places, _ in e.session.samples.found:
+        if part == 'rest' and places:
+            file, line, function = places[0]
+            function_of[file, line] = file, function
+    for calls in e.lines.values():
+        file, line, function = calls.outer[0]
+        function_of[file, line] = file, function
+    functions = {function_of[line] for line in lines}
+    seconds = {
+        line: spent.calls + spent.other
+        for (part, line), spent in e.spent.items()
+        if part == 'rest' and function_of.get(line) in functions
+    }
+    return max(seconds, key=seconds.get)
 
 
 def _sampled(e: Evidence, chosen: Callable[[str, tuple], bool]) -> tuple[tuple | None, tuple | None]:
@@ -269,6 +310,9 @@ def _python_in_loop(e: Evidence, before_model: bool) -> Counter:
         if looks.runs_operators(inner[0]):
             continue
         line = places[0][:2]
+        on_the_line = inner == (places[0][0], places[0][2])
+        if on_the_line and not before_model and samples.names_framework(line):
+            continue  # an operator, as F.conv1d(…), though it may not have been there when calls were noted
         early = False
         if loop is not None:
             file, function, lines = loop
@@ -407,7 +451,7 @@ def float64(e: Evidence) -> Finding | None:
             f'for a forward and '
             f'a backward pass, this one {ms(narrowed[0])}.'
         )
-        at_most = without(e.mean, e.passes * max(0.0, 1 - 1 / narrowed[2]))
+        at_most = max(1.0, e.in_float32)
     else:
         evidence = (
             f'{percent(share)} of a step are operators on float64, of which half as many numbers fit into a '
@@ -738,6 +782,30 @@ def evaluation_gradients(e: Evidence) -> Finding | None:
     )
 
 
+def evaluation(e: Evidence) -> Finding | None:
+    """Evaluations between the steps that take a large part of the time."""
+
+    def evaluates(step: Any) -> bool:
+        return step.counts['evaluation'] > e.usual.get('evaluation', 0)
+
+    steps = _all_steps(e, evaluates, least=2)
+    longer = list(filter(evaluates, steps))
+    extra = sum(max(0.0, step.seconds - e.step - step.parts.get('checkpoint', 0.0)) for step in longer)
+    total = sum(step.seconds for step in steps)
+    if len(longer) < 2 or extra < EVALUATION * total:
+        return None
+    passes = sum(step.counts['evaluation'] for step in longer) / len(longer)
+    return Finding(
+        'evaluation',
+        'The evaluation takes a large part of the time',
+        f'{len(longer)} of {len(steps)} steps contain an evaluation, with {passes:,.0f} forward passes on '
+        f'average. They took {percent(extra / total)} of the time. Evaluate less often, or on fewer '
+        'examples.',
+        _line_of(e, '.eval()') or _line_of(e, 'no_grad') or _line_of(e, 'inference_mode'),
+        without(total, extra),
+    )
+
+
 def checkpoints(e: Evidence) -> Finding | None:
     steps = _all_steps(e, lambda step: step.counts['checkpoints'])
     seconds = sum(step.parts.get('checkpoint', 0.0) for step in steps)
@@ -839,13 +907,16 @@ def growing(e: Evidence) -> Finding | None:
     """Steps that become longer together with the memory of the process."""
     seconds = [step.seconds for step in e.steps]
     growth = e.session.memory.get('growth_per_step', 0.0)
-    if len(seconds) < 15 or growth < GROWTH:
-        return None
     third = len(seconds) // 3
-    first, last = sorted(seconds[:third]), sorted(seconds[-third:])
+    if third < 5 or growth < GROWTH:
+        return None
+    first, middle, last = sorted(seconds[:third]), sorted(seconds[third:-third]), sorted(seconds[-third:])
     factor = _growing(e)
-    # Of three quarters of the last third, each took longer than three quarters of the first.
-    if last[third // 4] < first[-1 - third // 4] or factor < 1.1:
+    rises = statistics.median(first) < statistics.median(middle) < statistics.median(last)
+    # Of three quarters of the last third, each took longer than three quarters of the first, or than all of
+    # it where there are few.
+    longest = first[-1] if third < 10 else first[-1 - third // 4]
+    if not rises or last[third // 4] < longest or factor < 1.1:
         return None
     joined = {
         line: calls.seconds
@@ -868,14 +939,10 @@ def growing(e: Evidence) -> Finding | None:
 def small_batch(e: Evidence) -> Finding | None:
     """Twice the batch takes so little longer that an example takes a third less time."""
     batch = e.session.loader.get('batch_size') or e.session.batch_size
-    if e.session.doubled is None or not batch:
+    gain = e.twice_the_batch
+    if not batch or gain is None or gain < 1.5:
         return None
-    twice, once, ratio = e.session.doubled
-    if ratio < 0.9:  # other programs disturbed the measurement
-        return None
-    gain = 2 * e.mean / (e.mean + e.passes * (ratio - 1))
-    if gain < 1.5:
-        return None
+    twice, once, _ = e.session.doubled
     return Finding(
         'small-batch',
         'The batch is so small that twice the batch takes hardly longer',
@@ -930,16 +997,14 @@ def gaps(e: Evidence) -> Finding | None:
     if not found:
         return None
     for line in list(found):
-        operators = sum(c.seconds for _, c in e.by_line.get(line, ()) if c.part == 'rest')
-        found[line] -= operators / e.step * samples.total  # operators are no gap
+        found[line] = min(found[line], e.spent.get(('rest', line), Spent()).other)  # operators are no gap
         elsewhere = sum(
             n
             for (part, places, _), n in samples.found.items()
             if part != 'rest' and places and places[0][:2] == line
         )
-        if (
-            found[line] < elsewhere or found[line] <= 0
-        ):  # the call of the model, of the backward pass, of the optimizer
+        # the call of the model, of the backward pass, of the optimizer
+        if found[line] < elsewhere or found[line] <= 0:
             del found[line]
     if not found:
         return None
@@ -1025,6 +1090,7 @@ ALL = (
     copies,
     kept_graph,
     evaluation_gradients,
+    evaluation,
     checkpoints,
     epochs,
     embedding,

@@ -5,7 +5,7 @@ import html
 from typing import Any
 
 from tested_results.numbers import seconds as written
-from why_slow.report import SEEN, by_weight, facts, gain, note_lines, said
+from why_slow.report import LINES, LOSSES, SEEN, by_weight, facts, gain, note_lines, said
 
 COLORS = {
     'loader': '--c1',
@@ -40,6 +40,7 @@ code { font: 0.92em ui-monospace, monospace; overflow-wrap: anywhere; }
 svg { display: block; width: 100%; height: auto; }
 ul.key { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; }
 ul.key span { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em; }
+ul.lines { list-style: none; padding: 0; } ul.lines li { margin: .5rem 0; }
 ol { padding-left: 0; list-style: none; counter-reset: n; }
 ol > li { background: var(--card); border: 1px solid var(--line); border-radius: 6px;
   padding: .7rem .9rem; margin: .6rem 0;
@@ -66,6 +67,8 @@ def page(report: dict[str, Any]) -> str:
         parts += ['<h2>What it waits for</h2>', _findings(waits, report)]
         if seen:
             parts += [f'<h2>{SEEN}</h2>', _findings(seen, report, 1 + len(waits))]
+        if report['lines']:
+            parts += [f'<h2>{LINES}</h2>', _hot_spots(report['lines'])]
         parts += ['<h2>What if, on this script</h2>', _what_ifs(report['what_ifs'])]
     parts += [f'<p class="soft">{_text(note)}</p>' for note in note_lines(report)]
     return (
@@ -93,7 +96,7 @@ def _step(step: dict, report: dict) -> list[str]:
             for part, seconds in step['between'].items()
         ],
         f'<p>{_text("; ".join(facts(step)))}</p>' if facts(step) else '',
-        f'<p class="soft">Watching took {written(cost["seconds_per_step"])} of each step '
+        f'<p class="soft">Watching took at least {written(cost["seconds_per_step"])} of each step '
         f'({100 * cost["share"]:.2g}%).</p>',
     ]
 
@@ -136,17 +139,26 @@ def _findings(findings: list[dict], report: dict, first: int = 1) -> str:
     return f'<ol start="{first}">{"".join(items)}</ol>'
 
 
+def _hot_spots(spots: list[dict]) -> str:
+    rows = []
+    for spot in spots:
+        share = f'{100 * spot["share"]:.0f}%'
+        rows.append(
+            f'<li><b>{share}</b> <code>{_text(spot["line"])}</code> <code>{_text(spot["text"])}</code>'
+            f'<svg viewBox="0 0 1000 10" preserveAspectRatio="none" style="height:.4rem" aria-hidden="true">'
+            f'<rect x="0" y="0" width="{max(1, 1000 * spot["share"]):.1f}" height="10" '
+            f'style="fill:var(--c2)"/></svg></li>'
+        )
+    return f'<ul class="lines">{"".join(rows)}</ul>'
+
+
 def _what_ifs(results: list[dict]) -> str:
     if not results:
         return '<p>Nothing was tested.</p>'
     longest = max(max(r['before'], r['after']) for r in results)
     rows = []
     for r in sorted(results, key=lambda r: -r['ratio']):
-        losses = {
-            'differs': 'changes the losses',
-            'rounding': 'losses differ by rounding',
-            'same': 'same losses',
-        }.get(r['losses'])
+        losses = LOSSES.get(r['losses'])
         words = '; '.join(filter(None, (said(r), losses, r['note'])))
         scale = 1000 / longest
         rows.append(

@@ -20,6 +20,7 @@ import sysconfig
 import threading
 import weakref
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -33,6 +34,7 @@ LIBRARIES = tuple(
     }
 )
 SAMPLED_EVERY = 0.002
+BACKWARD = 1  # the profiler's number for events that are nodes of a backward pass
 _own_file: dict[str, bool] = {}
 
 
@@ -175,7 +177,8 @@ class Operators:
     seconds: float = 0.0
     by_name: dict[str, tuple[int, float]] = field(default_factory=dict)
     flops: float = 0.0
-    wide: float = 0.0  # seconds in operators on float64
+    # of the backward pass: number and seconds of each node of its graph
+    nodes: list[tuple[int, float]] = field(default_factory=list)
 
 
 class OperatorLook:
@@ -203,6 +206,8 @@ class OperatorLook:
         events = self.profile.events()
         loading = [e.time_range for e in events if e.name.startswith('enumerate(DataLoader)')]
         for event in events:
+            if event.scope == BACKWARD and not _within(event, lambda parent: parent.scope == BACKWARD):
+                result.nodes.append((event.sequence_nr, event.cpu_time_total * 1e-6))
             if '::' not in event.name or event.is_async:
                 continue
             start = event.time_range.start
@@ -214,17 +219,17 @@ class OperatorLook:
             count, seconds = result.by_name.get(event.name, (0, 0.0))
             result.by_name[event.name] = (count + 1, seconds + own)
             result.count += 1
-            result.outer += not _within_operator(event)
+            result.outer += not _within(event, lambda parent: parent.name.startswith('aten::'))
             result.seconds += own
             result.flops += _flops(event)
         self.profile = None
 
 
-def _within_operator(event: Any) -> bool:
-    """Whether an operator calls this one."""
+def _within(event: Any, chosen: Callable[[Any], bool]) -> bool:
+    """Whether an event that is chosen contains this one."""
     parent = event.cpu_parent
     while parent is not None:
-        if parent.name.startswith('aten::'):
+        if chosen(parent):
             return True
         parent = parent.cpu_parent
     return False
@@ -559,6 +564,7 @@ class Samples:
         self.total = 0.0
         self.number = 0
         self.before: Any = None
+        self.names: dict[str, dict] = {}  # of each file of the script, what its names stand for
 
     def possible(self) -> bool:
         """Not where the script uses the timer itself, nor where it takes its steps in another thread."""
@@ -580,8 +586,21 @@ class Samples:
             return
         inner = (frame.f_code.co_filename, frame.f_code.co_name)
         self.found[self.watch.part, tuple(scripts_frames(frame)), inner] += seconds
+        self._note_names(frame)
         self.total += seconds
         self.number += 1
+
+    def _note_names(self, frame: Any) -> None:
+        while frame is not None and not is_scripts(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is not None:
+            self.names[frame.f_code.co_filename] = frame.f_globals
+
+    def names_framework(self, line: tuple[str, int]) -> bool:
+        """Whether a line uses a module of the framework by its name, as ``F.conv1d(…)`` does."""
+        names = self.names.get(line[0], {})
+        modules = (names.get(word) for word in re.findall(r'(\w+)\.', text_of(line)))
+        return any(getattr(m, '__name__', '').split('.')[0] in ('torch', 'mxnet') for m in modules)
 
     def stop(self) -> None:
         if self.before is not None:

@@ -4,17 +4,20 @@
 script goes on between two yields only; when the generator returns, the script is ended.
 """
 
+import functools
 import os
 import resource
 import statistics
 import sys
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from time import perf_counter, thread_time
+from time import perf_counter
 from typing import Any
 
 from why_slow import looks, whatifs
+from why_slow.hot_spots import Recorder
 from why_slow.mxnet_hooks import ReadLook
 from why_slow.torch_hooks import Patches, mark_modules, modules_of
 from why_slow.trial import Copy
@@ -26,6 +29,7 @@ SAMPLED = 1.5  # seconds of steps that are sampled
 PLAIN = 0.2  # share of the time for timed steps without anything
 PLAIN_STEPS = 30  # and at least so many of them
 TOGETHER = 20.0  # seconds that the ranks wait for each other once, to see whether all of them take steps
+CACHE = 4 * 2**20  # bytes, more than the caches of one core
 LOOKS = 0.5  # no look begins after this share of the time
 
 
@@ -46,6 +50,7 @@ class Session:
     plain: list[Step] = field(default_factory=list)
     usual: dict[str, int] = field(default_factory=dict)
     operators: looks.Operators | None = None
+    backward: Counter = field(default_factory=Counter)  # seconds by the line that made the node
     lines: looks.LineLook | None = None
     samples: looks.Samples | None = None
     graphs: looks.KeptGraphs | None = None
@@ -365,16 +370,22 @@ def _look(session: Session) -> Generator[None, Step, None]:
     """Steps that are not timed: operators, lines, samples."""
     watch, torch = session.watch, session.torch
     watch.keep_input = watch.keep_batch = True
+    modes = torch is not None and not session.compiles and looks.LineLook.possible(torch)
     if torch is not None:
         session.graphs = looks.KeptGraphs(watch)
         session.graphs.start()
     if torch is not None and not torch.autograd._profiler_enabled() and not watch.profiles:
         for _ in range(2):  # the profiler's first step prepares it
             look = watch.operator_look = looks.OperatorLook(torch)
+            recorder = Recorder(torch) if modes else None
             look.start()
+            if recorder is not None:
+                recorder.start()
             try:
                 yield
             finally:
+                if recorder is not None:
+                    recorder.stop()
                 look.stop()
                 watch.operator_look = None
             # optimizer.step is a recorded function that is still open: it must end before another profile
@@ -382,6 +393,9 @@ def _look(session: Session) -> Generator[None, Step, None]:
             if watch.profiles:  # the script's own profiler has begun
                 break
         session.operators = look.result if look.result.count else None
+        if recorder is not None:
+            for node, seconds in look.result.nodes:
+                session.backward[recorder.line_of(node)] += seconds
     if torch is None:
         session.lines = look = ReadLook(session.mxnet, watch)
         look.start()
@@ -390,7 +404,7 @@ def _look(session: Session) -> Generator[None, Step, None]:
         finally:
             look.stop()
     else:
-        kind = looks.MethodLook if session.compiles or not looks.LineLook.possible(torch) else looks.LineLook
+        kind = looks.LineLook if modes else looks.MethodLook
         usual = usual_counts(session.plain)
         for _ in range(3):  # until one of them is an ordinary step
             look = kind(torch, watch)
@@ -456,30 +470,48 @@ def _longest(watch: Watch) -> Call:
 
 
 def _own_cost(session: Session) -> float:
-    """Seconds that the marks of one step take: so many empty parts, entered and left, in pairs with a loop
-    without.
+    """Seconds that the marks of one step take at least: those of another watch, on which nothing runs.
 
-    By the processor's time, for the script waits as long for a core with the marks as without.
+    Before each mark the caches are filled with other data, as the work of a script does. What a mark takes in
+    PyTorch, which calls it, is not in it.
     """
     usual = session.usual
-    marks = 2 + sum(
+    parts = 1 + sum(  # the optimizer, and
         usual.get(name, 0)
         for name in ('batches', 'epochs', 'backwards', 'forward', 'evaluation', 'checkpoints')
     )
-    watch, number = Watch(), 2000  # another one: the script's own must not count these
-    pairs = []
-    for _ in range(5):
-        began = thread_time()
-        for _ in range(number):
-            if watch.mine():
-                watch.enter('forward')
-                watch.leave()
-                watch.counts['forward'] += 1
-        middle = thread_time()
-        for _ in range(number):
-            pass
-        pairs.append((middle - began) - (thread_time() - middle))
-    return statistics.median(pairs) / number * marks
+    watch = Watch()
+    watch.plan = _endless()
+    next(watch.plan)
+
+    def enter() -> None:
+        if watch.mine():
+            watch.enter('forward')
+            watch.counts['forward'] += 1
+
+    stepped = functools.partial(watch.optimizer_stepped, _Optimizer())
+    return parts * (_cold(enter) + _cold(watch.leave)) + _cold(stepped)
+
+
+class _Optimizer:
+    """Stands for one, as far as a watch looks at it."""
+
+
+def _endless() -> Generator[None, Step, None]:
+    while True:
+        yield
+
+
+def _cold(call: Callable[[], None], times: int = 25) -> float:
+    """Seconds that a call takes whose code and data are in no cache; the median of so many."""
+    others = bytes(CACHE)
+    found = []
+    for _ in range(times):
+        bytearray(others)  # a copy, which the caches are full of then
+        began = perf_counter()
+        call()
+        found.append(perf_counter() - began)
+    return statistics.median(found)
 
 
 def _try_on_copy(session: Session) -> None:

@@ -11,12 +11,15 @@ from tested_results.numbers import SIZES, show
 from tested_results.numbers import seconds as written
 from why_slow import whatifs
 from why_slow.findings import Evidence, findings
+from why_slow.hot_spots import hot_spots
 from why_slow.plan import Session
 
 PARTS = ('loader', 'forward', 'backward', 'optimizer', 'rest')
 HARDLY = 1.005  # what can gain less costs hardly any time
 SEEN = 'Seen as well, but it costs hardly any time here'
+LINES = 'The lines that take most of a step, with what the backward pass does for them'
 WIDTH = 100
+LOSSES = {'differs': 'changes the losses', 'rounding': 'losses differ by rounding', 'same': 'same losses'}
 
 
 def result(session: Session, script: str, arguments: list[str], ended: str) -> dict[str, Any]:
@@ -33,11 +36,9 @@ def result(session: Session, script: str, arguments: list[str], ended: str) -> d
         },
         'machine': {'cores': session.cores, 'threads': session.settings.get('threads')},
         'step': _step(session),
+        'lines': _lines(session),
         'findings': [finding.to_dict() for finding in found],
-        'what_ifs': [
-            _finite(r.to_dict(), found)
-            for r in (*session.results, *_predicted(session), *_removed(session, found))
-        ],
+        'what_ifs': [_finite(r.to_dict(), found) for r in (*session.results, *_predicted(session, found))],
         'cost': {
             'seconds_per_step': session.cost,
             'share': session.cost / _median(session) if session.plain else 0.0,
@@ -45,6 +46,14 @@ def result(session: Session, script: str, arguments: list[str], ended: str) -> d
         'ended': ended,
         'notes': session.notes,
     }
+
+
+def _lines(session: Session) -> list[dict]:
+    """The lines that take most of a step."""
+    if not session.plain:
+        return []
+    spots = hot_spots(session.samples, Evidence(session).spent, session.backward)
+    return [spot.to_dict() for spot in spots]
 
 
 def _median(session: Session) -> float:
@@ -148,71 +157,38 @@ def _between(session: Session, ordinary: list[Any]) -> dict[str, float]:
     return {part: seconds / len(session.plain) for part, seconds in found.items() if seconds > 0}
 
 
-def _predicted(session: Session) -> list[whatifs.Result]:
+def _predicted(session: Session, found: list[Any]) -> list[whatifs.Result]:
     """What cannot be switched, and was measured on a copy of the model, or computed from the parts of a
     step."""
     if not session.plain:
         return []
     evidence = Evidence(session)
-    model = evidence.passes
     step = evidence.step
-    found = []
-    if session.doubled is not None and session.doubled[2] > 0.9:
-        after = step + model * (session.doubled[2] - 1)
-        ratio = 2 * step / after
-        found.append(
-            whatifs.Result(
-                'double-batch',
-                'twice the batch (time for as many examples)',
-                2 * step,
-                after,
-                ratio,
-                ratio,
-                ratio,
-                whatifs.verdict(ratio, ratio),
-                predicted=True,
-                finding='small-batch',
-            )
+    results = []
+    if evidence.twice_the_batch is not None:
+        title = 'twice the batch (time for as many examples)'
+        results.append(
+            whatifs.predicted('double-batch', title, 2 * step, evidence.twice_the_batch, 'small-batch')
         )
-    if session.narrowed is not None:
-        after = max(step - model * (1 - 1 / session.narrowed[2]), step / 1000)
-        ratio = step / after
-        found.append(
-            whatifs.Result(
-                'float32',
-                'the model in float32',
-                step,
-                after,
-                ratio,
-                ratio,
-                ratio,
-                whatifs.verdict(ratio, ratio),
-                losses='differs',
-                predicted=True,
-                finding='float64',
-            )
-        )
+    if evidence.in_float32 is not None:
+        result = whatifs.predicted('float32', 'the model in float32', step, evidence.in_float32, 'float64')
+        result.losses = 'differs'
+        results.append(result)
     waited = evidence.part('loader')
-    if session.loader and session.loader.get('workers') == 0 and waited > 0.02 * step and session.cores > 1:
+    others = session.cores - 1
+    if session.loader.get('workers') == 0 and waited > 0.02 * evidence.mean and others > 0:
         # A worker loads while the model computes; one core less is left for the model, which is not
         # counted here.
-        after = max(waited / (session.cores - 1), step - waited)
-        ratio = step / after
-        found.append(
-            whatifs.Result(
-                'loader-workers',
-                f'num_workers={session.cores - 1}',
-                step,
-                after,
-                ratio,
-                ratio,
-                ratio,
-                whatifs.verdict(ratio, ratio),
-                predicted=True,
-                finding='loader',
+        after = max(waited / others, evidence.mean - waited)
+        ratio = evidence.mean / after
+        results.append(whatifs.predicted('loader-workers', f'num_workers={others}', step, ratio, 'loader'))
+    for finding in found:  # by Amdahl's law, where nothing can be switched and all of its time would go
+        if finding.id in REMOVED and finding.at_most >= HARDLY:
+            title = REMOVED[finding.id]
+            results.append(
+                whatifs.predicted(f'without-{finding.id}', title, step, finding.at_most, finding.id)
             )
-        )
-    return found
+    return results
 
 
 REMOVED = {
@@ -221,31 +197,6 @@ REMOVED = {
     'gaps': "the script's other code costs nothing",
     'copies': 'no copies',
 }
-
-
-def _removed(session: Session, found: list[Any]) -> list[whatifs.Result]:
-    """What removing it would gain by Amdahl's law, where nothing can be switched and all of its time would
-    go."""
-    results = []
-    for finding in found:
-        if finding.id in REMOVED and finding.at_most > 1.005:
-            before = _median(session)
-            ratio = finding.at_most
-            results.append(
-                whatifs.Result(
-                    f'without-{finding.id}',
-                    REMOVED[finding.id],
-                    before,
-                    before / ratio,
-                    ratio,
-                    ratio,
-                    ratio,
-                    whatifs.verdict(ratio, ratio),
-                    predicted=True,
-                    finding=finding.id,
-                )
-            )
-    return results
 
 
 # Text --------------------------------------------------------------------------------------------
@@ -265,6 +216,9 @@ def text(report: dict[str, Any]) -> str:
     if seen:
         lines += ['', SEEN]
         lines += _findings(seen, report, 1 + len(waits))
+    if report['lines']:
+        lines += ['', LINES]
+        lines += _hot_spots(report['lines'])
     lines += ['', 'What if, on this script (as it is → changed)']
     lines += _what_ifs(report) or ['  Nothing was tested.']
     lines += _notes(report)
@@ -290,9 +244,8 @@ def _made_of(step: dict, report: dict) -> list[str]:
     if facts(step):
         lines += textwrap.wrap('; '.join(facts(step)), WIDTH, initial_indent='  ', subsequent_indent='  ')
     cost = report['cost']
-    lines.append(
-        f'  Watching took {written(cost["seconds_per_step"])} of each step ({100 * cost["share"]:.2g}%).'
-    )
+    took, share = written(cost['seconds_per_step']), 100 * cost['share']
+    lines.append(f'  Watching took at least {took} of each step ({share:.2g}%).')
     return lines
 
 
@@ -368,6 +321,15 @@ def _findings(findings: list[dict], report: dict, first: int = 1) -> list[str]:
     return lines
 
 
+def _hot_spots(spots: list[dict]) -> list[str]:
+    places = max(len(spot['line']) for spot in spots)
+    lines = []
+    for spot in spots:
+        line = f'  {100 * spot["share"]:3.0f}%  {spot["line"]:{places}s}  {spot["text"]}'
+        lines.append(line if len(line) <= WIDTH else line[: WIDTH - 1] + '…')
+    return lines
+
+
 def factor(x: float) -> str:
     return f'{x:.2f}×' if x < 9.995 else f'{x:.0f}×'
 
@@ -389,19 +351,19 @@ def said(result: dict) -> str:
 
 
 def _what_ifs(report: dict) -> list[str]:
+    results = sorted(report['what_ifs'], key=lambda r: -r['ratio'])
+    times = {r['id']: f'{written(r["before"])} → {written(r["after"])}' for r in results}
+    title_width = max((len(r['title']) for r in results), default=0)
+    times_width = max(map(len, times.values()), default=0)
     lines = []
-    order = sorted(report['what_ifs'], key=lambda r: -r['ratio'])
-    for result in order:
-        times = f'{written(result["before"])} → {written(result["after"])}'
-        losses = {
-            'differs': '; changes the losses',
-            'rounding': '; losses differ by rounding',
-            'same': '; same losses',
-        }
-        note = f'; {result["note"]}' if result['note'] else ''
-        lines.append(
-            f'  {result["title"]:48s} {times:22s} {said(result)}{losses.get(result["losses"], "")}{note}'
-        )
+    for result in results:
+        words = [said(result)]
+        if result['losses'] in LOSSES:
+            words.append(LOSSES[result['losses']])
+        if result['note']:
+            words.append(result['note'])
+        line = f'  {result["title"]:{title_width}s}  {times[result["id"]]:{times_width}s}  {"; ".join(words)}'
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent=' ' * (title_width + 4))
     return lines
 
 

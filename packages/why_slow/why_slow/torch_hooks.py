@@ -354,7 +354,10 @@ def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
             watch.counts['evaluation with gradients'] += watch.evaluating
             if watch.evaluating and watch.evaluated_at is None:
                 watch.evaluated_at = scripts_line(sys._getframe(1))
-            if next(self.parameters(), None) is not None:
+            has_parameters = watch.has_parameters.get(id(self))
+            if has_parameters is None:
+                has_parameters = watch.has_parameters[id(self)] = any(True for _ in self.parameters())
+            if has_parameters:
                 watch.calls[id(self)] += 1
                 watch.counts['calls of one module'] = max(watch.calls.values())
         keep = watch.keep_input and part == 'forward'

@@ -11,11 +11,21 @@ import os
 import statistics
 import threading
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
+
+process = os.getpid()  # asked once for each process, since asking in each mark takes too long
+
+
+def _forked() -> None:
+    global process
+    process = os.getpid()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 LEARNED = 8  # optimizer steps after which it is settled which optimizer ends a round
 FORGOTTEN = 100  # optimizer steps without an end of a round, after which this is learned again
@@ -33,7 +43,7 @@ class Step:
 
     seconds: float
     parts: dict[str, float]
-    counts: Counter
+    counts: dict[str, int]  # of events; 0 for those that it does not name
     losses: list[Any] = field(default_factory=list)
 
 
@@ -78,7 +88,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.pid = os.getpid()
+        self.pid = process
         self.thread = threading.get_ident()  # that takes the steps
         self.runner = self.thread  # that runs the script
         self.active = False  # whether the cheap marks are made
@@ -105,11 +115,16 @@ class Watch:
         self.forward_call: Callable | None = None  # replaces the root module's call while a what-if is tried
         self.keep_input = False
         self.inputs: dict[int, Call] = {}  # of each root module, by its id
+        self.has_parameters: dict[int, bool] = {}  # the same
         self.on_backward: Callable[[Any], None] | None = None
         self.anomaly = False  # whether the last backward pass ran in anomaly mode
         self.no_anomaly = False
         self.profiles = 0  # profiles that the script has started
         self.operator_look: Any = None
+        self.stack: list[str] = []  # the parts around the present one
+        # forward passes with gradients of each module in this step, by its id
+        self.calls: dict[int, int] = defaultdict(int)
+        self.losses: list[Any] = []
         self.started = perf_counter()
         self.first_step: float | None = None
         self.fresh()
@@ -119,22 +134,23 @@ class Watch:
     def fresh(self) -> None:
         """Begin a step now."""
         self.part = 'rest'
-        self.stack: list[str] = []
-        self.parts: dict[str, float] = {}
-        self.counts: Counter = Counter()
-        self.calls: Counter = Counter()  # forward passes with gradients of each module, by its id
+        self.stack.clear()
+        self.parts: dict[str, float] = defaultdict(float)
+        self.counts: dict[str, int] = defaultdict(int)
+        self.calls.clear()
         self.evaluating = False  # whether the last forward pass was in evaluation mode, with gradients
-        self.losses: list[Any] = []
+        if self.losses:
+            self.losses = []
         self.began = self.last = perf_counter()
 
     def mine(self) -> bool:
         """Whether the caller runs in the thread and the process that are watched."""
-        return threading.get_ident() == self.thread and os.getpid() == self.pid
+        return threading.get_ident() == self.thread and process == self.pid
 
     def enter(self, part: str) -> None:
         """From now on the time belongs to ``part``."""
         now = perf_counter()
-        self.parts[self.part] = self.parts.get(self.part, 0.0) + now - self.last
+        self.parts[self.part] += now - self.last
         self.stack.append(self.part)
         self.part = part
         self.last = now
@@ -144,7 +160,7 @@ class Watch:
         if not self.stack:  # a step ended inside the part
             return
         now = perf_counter()
-        self.parts[self.part] = self.parts.get(self.part, 0.0) + now - self.last
+        self.parts[self.part] += now - self.last
         self.part = self.stack.pop()
         self.last = now
 
@@ -166,7 +182,8 @@ class Watch:
         key = id(optimizer)
         if key not in self.order:
             self._take_place(key)
-        self.optimizers[key] = optimizer
+        if self.optimizers.get(key) is not optimizer:
+            self.optimizers[key] = optimizer
         if self.steps == 0 and not self.order:
             self.thread = threading.get_ident()
         self.since_closed += 1
@@ -212,7 +229,7 @@ class Watch:
             self.end_again()
             return
         now = perf_counter()
-        self.parts[self.part] = self.parts.get(self.part, 0.0) + now - self.last
+        self.parts[self.part] += now - self.last
         step = Step(now - self.began, self.parts, self.counts, self.losses)
         self.steps += 1
         self.history.append(step)

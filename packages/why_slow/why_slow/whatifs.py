@@ -67,6 +67,14 @@ def verdict(low: float, high: float) -> str:
     return 'undecided'
 
 
+def predicted(id: str, title: str, before: float, ratio: float, finding: str) -> Result:
+    """A gain that is not tested, of a step that takes ``before`` seconds; it answers ``finding``."""
+    said = verdict(ratio, ratio)
+    return Result(
+        id, title, before, before / ratio, ratio, ratio, ratio, said, predicted=True, finding=finding
+    )
+
+
 # Remedies ----------------------------------------------------------------------------------------
 
 
@@ -271,7 +279,7 @@ class MatmulPrecision(Remedy):
 
 
 class ReplayBatch(Remedy):
-    id, title, finding = 'replay-batch', 'a loader that costs nothing (the same batch again)', 'loader'
+    id, title, finding = 'replay-batch', 'a loader that costs nothing (same batch)', 'loader'
     part = 'loader'
     unsettled = 0.0  # seconds of steps since the replay that did not wait for the loader
 

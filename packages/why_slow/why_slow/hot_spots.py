@@ -1,0 +1,143 @@
+"""Hot spots: the lines of the script that take most of a step, whether or not a finding speaks of them.
+
+The samples say on which line the script is, with two flaws that are mended here. A signal is handled at the
+next call, so a line of operators such as ``a * b`` is seen on a later one: the look at lines, which times
+each call of PyTorch, says where these belong. And during the whole backward pass the script is on the line
+that calls it: its time is shared out among the lines that made the nodes of its graph, for autograd numbers
+the nodes as they are made, and the profiler says how long each took.
+"""
+
+import sys
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from why_slow import looks
+
+SHOWN = 6  # lines at most
+LEAST = 0.04  # of a step: what takes less is not shown
+SAMPLES = 20  # fewer say nothing about lines
+
+
+class Recorder:
+    """Which line of the script makes which nodes of autograd's graph, for one step."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.mode: Any = None
+        self.firsts: list[int] = []  # of each call of PyTorch that made nodes, the number of the first one
+        self.calls: list[tuple[int, tuple | None]] = []  # and the number after the last one, and the line
+
+    def start(self) -> None:
+        """Begin to note the nodes, between two steps."""
+        recorder = self
+        next_number = self.torch.autograd._get_sequence_nr
+
+        class Mode(self.torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                first = next_number()
+                result = function(*args, **(kwargs or {}))
+                after = next_number()
+                if after > first:
+                    recorder.firsts.append(first)
+                    recorder.calls.append((after, looks.scripts_line(sys._getframe(1))))
+                return result
+
+        self.mode = Mode()
+        self.mode.__enter__()
+
+    def stop(self) -> None:
+        """End it, between two steps."""
+        self.mode.__exit__(None, None, None)
+
+    def line_of(self, node: int) -> tuple | None:
+        """The line that made the node with this number, if that was seen."""
+        call = bisect_right(self.firsts, node) - 1
+        if call < 0:
+            return None
+        after, line = self.calls[call]
+        return line if node < after else None
+
+
+@dataclass
+class Spent:
+    """Seconds on a line in the sampled steps: in calls of the framework, and in other code."""
+
+    calls: float = 0.0
+    other: float = 0.0
+
+
+def by_line(samples: looks.Samples, calls: dict[tuple, Any], step: float) -> dict[tuple[str, tuple], Spent]:
+    """Where the sampled time went, by part of a step and line.
+
+    Args:
+        samples: where the script was.
+        calls: of the framework in one step, by line, name and part.
+        step: seconds of a step, on average.
+    """
+    sampled: dict[str, Counter] = defaultdict(Counter)
+    for (part, places, _), seconds in samples.found.items():
+        if places:
+            sampled[part][places[0][:2]] += seconds
+    called: dict[str, Counter] = defaultdict(Counter)
+    for (line, _, part), one in calls.items():
+        called[part][line] += one.seconds / step * samples.total
+    spent: dict[tuple[str, tuple], Spent] = defaultdict(Spent)
+    for part, lines in sampled.items():
+        _add_part(spent, part, lines, called[part])
+    return spent
+
+
+def _add_part(spent: dict, part: str, sampled: Counter, called: Counter) -> None:
+    """The calls keep their time. What the samples have in addition belongs to other code, on those lines on
+    which they have more than the calls."""
+    whole, in_calls = sum(sampled.values()), sum(called.values())
+    scale = min(1.0, whole / in_calls) if in_calls else 0.0
+    more = {line: max(0.0, seconds - called[line]) for line, seconds in sampled.items()}
+    other = (whole - scale * in_calls) / (sum(more.values()) or 1.0)
+    for line, seconds in called.items():
+        spent[part, line].calls += scale * seconds
+    for line, seconds in more.items():
+        spent[part, line].other += other * seconds
+
+
+@dataclass
+class HotSpot:
+    """A line of the script, and its share of the time of a step, with what the backward pass does for it."""
+
+    line: str
+    text: str
+    share: float
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+
+def hot_spots(samples: looks.Samples | None, spent: dict, backward: Counter) -> list[HotSpot]:
+    """The lines that take most of the sampled steps, the one that takes most first.
+
+    Args:
+        samples: where the script was.
+        spent: what :func:`by_line` made of it.
+        backward: seconds of the nodes of one backward pass by the line that made them, or by None.
+    """
+    if samples is None or samples.number < SAMPLES:
+        return []
+    whole = sum(backward.values())
+    shares = {line: seconds / whole for line, seconds in backward.items() if line is not None}
+    left = 1.0 - sum(shares.values())  # of the backward pass: stays on the line that calls it
+    found: Counter = Counter()
+    for (part, line), one in spent.items():
+        seconds = one.calls + one.other
+        if part != 'backward':
+            found[line] += seconds
+            continue
+        found[line] += left * seconds
+        for maker, share in shares.items():
+            found[maker] += share * seconds
+    return [
+        HotSpot(looks.named(line), looks.text_of(line), seconds / samples.total)
+        for line, seconds in found.most_common(SHOWN)
+        if seconds >= LEAST * samples.total
+    ]
