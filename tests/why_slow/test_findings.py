@@ -364,10 +364,13 @@ class Doubled:
     mean = 0.01
     twice_the_batch = findings.Evidence.twice_the_batch
 
-    def __init__(self, model, ratio, batch=8):
-        self.passes = model
+    def __init__(self, model, ratio, batch=8, loader=0.0):
+        self.passes, self.loader = model, loader
         self.session = SimpleNamespace(
             loader={'batch_size': batch}, batch_size=None, doubled=(ratio, 1.0, ratio), settings={})
+
+    def part(self, name):
+        return {'loader': self.loader}[name]
 
 
 @pytest.mark.parametrize(
@@ -386,6 +389,13 @@ def test_a_bound_is_a_share_of_the_mean_step_for_the_parts_are_means():
     table = looks.Table(('train.py', 1), rows=100, bytes=400, positions=100, padding=50)
     disturbed.session.lines = SimpleNamespace(tables={0: table})
     assert findings.padding(disturbed).at_most == pytest.approx(0.1 / 0.06)
+
+
+def test_a_loader_takes_twice_as_long_for_twice_the_batch():
+    """Twice the batch makes 20 ms, of which the loader takes 8 and not 4."""
+    waits = Doubled(0.006, 1.0, loader=0.004)
+    assert waits.twice_the_batch == pytest.approx(20 / 14)
+    assert findings.small_batch(waits) is None
 
 
 def test_no_batch_size_no_small_batch():

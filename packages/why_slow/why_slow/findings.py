@@ -18,9 +18,8 @@ from why_slow.plan import Session
 from why_slow.watch import is_ordinary, usual_counts
 
 SHARE = 0.05  # of a step: what takes less is no finding
-PREPARED = 0.15  # the same for lines of the training loop that make the input of the model
 EVALUATION = 0.15  # of the time, for evaluations between the steps
-LOADER = 0.10  # the loader's share of a step from which on it is one
+LOADER = 0.10  # the same for the loader, and for lines of the loop that make the model's input
 LOOP = 6  # uses of the same parameter, or of rows of one tensor, in a loop for each backward pass
 ELEMENTWISE = {
     'mul',
@@ -52,6 +51,7 @@ ELEMENTWISE = {
 }
 CALL = 4e-6  # seconds for the call of an operator, about
 PAGE_FAULT = 0.5e-6  # seconds for the first touch of 4 KiB of fresh memory, about
+GROWING = 1.25  # times as long; less may come from a machine that becomes slower
 GROWTH = 20e3  # bytes a step; less comes from caches that fill
 SMALL = 15e-6  # seconds; an operator that takes less mostly pays for its call
 PAGES = {
@@ -135,11 +135,11 @@ class Evidence:
     @property
     def twice_the_batch(self) -> float | None:
         """How many times faster the examples of a step would pass with twice the batch, as a copy of the
-        model says; the rest of a step is assumed to take as long as before."""
+        model says; the loader is assumed to take twice as long, and the rest of a step as long as before."""
         doubled = self.session.doubled
         if doubled is None or doubled[2] < 0.9:  # less: other programs disturbed the measurement
             return None
-        return 2 * self.mean / (self.mean + self.passes * (doubled[2] - 1))
+        return 2 * self.mean / (self.mean + self.part('loader') + self.passes * (doubled[2] - 1))
 
     @property
     def in_float32(self) -> float | None:
@@ -222,7 +222,7 @@ def _prepared(e: Evidence) -> Finding | None:
     if not found:
         return None
     share = sum(found.values()) / samples.total
-    if share < PREPARED:
+    if share < LOADER:
         return None
     line = _most_in(e, {place[:2] for place in found})
     return Finding(
@@ -916,7 +916,7 @@ def growing(e: Evidence) -> Finding | None:
     # Of three quarters of the last third, each took longer than three quarters of the first, or than all of
     # it where there are few.
     longest = first[-1] if third < 10 else first[-1 - third // 4]
-    if not rises or last[third // 4] < longest or factor < 1.1:
+    if not rises or last[third // 4] < longest or factor < GROWING:
         return None
     joined = {
         line: calls.seconds
@@ -947,7 +947,8 @@ def small_batch(e: Evidence) -> Finding | None:
         'small-batch',
         'The batch is so small that twice the batch takes hardly longer',
         f'A forward and a backward pass of {batch} examples take {ms(once)}, of {2 * batch} examples '
-        f'{ms(twice)}. The gain assumes that the rest of a step takes as long as before.',
+        f'{ms(twice)}. The gain assumes that the loader takes twice as long, and the rest of a step as long '
+        'as before.',
         _line_of(e, 'batch_size') or _line_of(e, 'batch'),
         gain,
     )

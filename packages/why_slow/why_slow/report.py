@@ -166,7 +166,7 @@ def _predicted(session: Session, found: list[Any]) -> list[whatifs.Result]:
     step = evidence.step
     results = []
     if evidence.twice_the_batch is not None:
-        title = 'twice the batch (time for as many examples)'
+        title = 'twice the batch (for as many examples)'
         results.append(
             whatifs.predicted('double-batch', title, 2 * step, evidence.twice_the_batch, 'small-batch')
         )
@@ -314,7 +314,8 @@ def _findings(findings: list[dict], report: dict, first: int = 1) -> list[str]:
     lines = []
     for number, finding in enumerate(findings, first):
         where = f' [{finding["line"]}]' if finding['line'] else ''
-        lines.append(f'{number:3d}. {finding["title"]}{where}: {gain(finding, report)}')
+        title = f'{number:3d}. {finding["title"]}{where}: {gain(finding, report)}'
+        lines += textwrap.wrap(title, WIDTH, subsequent_indent='     ')
         lines += textwrap.wrap(finding['evidence'], WIDTH, initial_indent='     ', subsequent_indent='     ')
         if finding['page']:
             lines.append(f'     The book explains it: {finding["page"]}')

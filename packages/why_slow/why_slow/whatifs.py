@@ -258,7 +258,7 @@ class Foreach(OptimizerFlag):
 
 
 class MatmulPrecision(Remedy):
-    id, title = 'matmul-precision', 'float32 matrix products in medium precision'
+    id, title = 'matmul-precision', 'float32 products in medium precision'
 
     def applies(self):
         if self.torch.get_float32_matmul_precision() != 'highest' or self.session.compiles:
