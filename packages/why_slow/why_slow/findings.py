@@ -13,7 +13,7 @@ from typing import Any
 
 from tested_results.numbers import seconds as ms
 from why_slow import looks
-from why_slow.hot_spots import Spent, by_line
+from why_slow.hot_spots import SAMPLES, Spent, by_line
 from why_slow.plan import Session
 from why_slow.watch import is_ordinary, usual_counts
 
@@ -120,8 +120,7 @@ class Evidence:
         self.results = {result.id: result for result in session.results}
         self.lines = session.lines.calls if session.lines is not None else {}
         self.by_line = self._by_line()
-        samples = session.samples
-        self.spent = by_line(samples, self.lines, self.mean) if samples is not None else {}
+        self.spent = self._spent()
 
     def part(self, name: str) -> float:
         """Mean seconds of a part of an ordinary step."""
@@ -152,6 +151,14 @@ class Evidence:
     def tested(self, id: str) -> Any:
         """The result of a what-if, or None."""
         return self.results.get(id)
+
+    def _spent(self) -> dict[tuple, Spent]:
+        """Seconds of a mean step by part and line; nothing where there are too few samples."""
+        samples = self.session.samples
+        if samples is None or samples.number < SAMPLES:
+            return {}
+        parts = {part for step in self.steps for part in step.parts}
+        return by_line(samples, self.lines, {part: self.part(part) for part in parts})
 
     def _by_line(self) -> dict[tuple, list[tuple[str, Any]]]:
         found = defaultdict(list)
@@ -224,7 +231,7 @@ def _prepared(e: Evidence) -> Finding | None:
     share = sum(found.values()) / samples.total
     if share < LOADER:
         return None
-    line = _most_in(e, {place[:2] for place in found})
+    line = _most_in(e, found)
     return Finding(
         'loader',
         'Each step prepares its data in the training loop',
@@ -235,8 +242,8 @@ def _prepared(e: Evidence) -> Finding | None:
     )
 
 
-def _most_in(e: Evidence, lines: set[tuple]) -> tuple:
-    """The line of the rest of a step that takes most in the functions that these lines are of."""
+def _most_in(e: Evidence, sampled: Counter) -> tuple:
+    """The line of the rest of a step that takes most in the functions of the sampled lines."""
     function_of = {}
     for part, places, _ in e.session.samples.found:
         if part == 'rest' and places:
@@ -245,13 +252,13 @@ def _most_in(e: Evidence, lines: set[tuple]) -> tuple:
     for calls in e.lines.values():
         file, line, function = calls.outer[0]
         function_of[file, line] = file, function
-    functions = {function_of[line] for line in lines}
+    functions = {function_of[line] for line in sampled}
     seconds = {
         line: spent.calls + spent.other
         for (part, line), spent in e.spent.items()
         if part == 'rest' and function_of.get(line) in functions
     }
-    return max(seconds, key=seconds.get)
+    return max(seconds or sampled, key=(seconds or sampled).get)
 
 
 def _sampled(e: Evidence, chosen: Callable[[str, tuple], bool]) -> tuple[tuple | None, tuple | None]:
@@ -311,8 +318,9 @@ def _python_in_loop(e: Evidence, before_model: bool) -> Counter:
             continue
         line = places[0][:2]
         on_the_line = inner == (places[0][0], places[0][2])
-        if on_the_line and not before_model and samples.names_framework(line):
-            continue  # an operator, as F.conv1d(…), though it may not have been there when calls were noted
+        operator = line in e.by_line or samples.names_framework(line)  # F.conv1d(…) is one, though not noted
+        if on_the_line and operator and not before_model:
+            continue
         early = False
         if loop is not None:
             file, function, lines = loop
@@ -907,16 +915,12 @@ def growing(e: Evidence) -> Finding | None:
     """Steps that become longer together with the memory of the process."""
     seconds = [step.seconds for step in e.steps]
     growth = e.session.memory.get('growth_per_step', 0.0)
-    third = len(seconds) // 3
-    if third < 5 or growth < GROWTH:
+    if len(seconds) < 15 or growth < GROWTH:
         return None
-    first, middle, last = sorted(seconds[:third]), sorted(seconds[third:-third]), sorted(seconds[-third:])
+    half = len(seconds) // 2
+    later_is_longer = [first < second for first in seconds[:half] for second in seconds[half:]]
     factor = _growing(e)
-    rises = statistics.median(first) < statistics.median(middle) < statistics.median(last)
-    # Of three quarters of the last third, each took longer than three quarters of the first, or than all of
-    # it where there are few.
-    longest = first[-1] if third < 10 else first[-1 - third // 4]
-    if not rises or last[third // 4] < longest or factor < GROWING:
+    if statistics.fmean(later_is_longer) < 0.9 or factor < GROWING:
         return None
     joined = {
         line: calls.seconds
@@ -992,24 +996,25 @@ def graph_breaks(e: Evidence) -> Finding | None:
 def gaps(e: Evidence) -> Finding | None:
     """Python code of the script in which no operator runs, outside of the preparation of data."""
     samples = e.session.samples
-    if samples is None or samples.number < 20:
+    if samples is None or samples.number < SAMPLES:
         return None
     found = _python_in_loop(e, before_model=False)
     if not found:
         return None
     for line in list(found):
-        found[line] = min(found[line], e.spent.get(('rest', line), Spent()).other)  # operators are no gap
         elsewhere = sum(
             n
             for (part, places, _), n in samples.found.items()
             if part != 'rest' and places and places[0][:2] == line
         )
-        # the call of the model, of the backward pass, of the optimizer
-        if found[line] < elsewhere or found[line] <= 0:
+        other = e.spent.get(('rest', line), Spent()).other / e.mean  # operators are no gap
+        if found[line] < elsewhere or not other:  # the call of the model, of the backward pass
             del found[line]
+        else:
+            found[line] = min(found[line] / samples.total, other)
     if not found:
         return None
-    share = min(sum(found.values()) / samples.total, e.part('rest') / e.mean)
+    share = min(sum(found.values()), e.part('rest') / e.mean)
     if share < SHARE:
         return None
     line = found.most_common(1)[0][0]

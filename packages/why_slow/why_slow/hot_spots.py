@@ -62,34 +62,36 @@ class Recorder:
 
 @dataclass
 class Spent:
-    """Seconds on a line in the sampled steps: in calls of the framework, and in other code."""
+    """Seconds of a step on a line: in calls of the framework, and in other code."""
 
     calls: float = 0.0
     other: float = 0.0
 
 
-def by_line(samples: looks.Samples, calls: dict[tuple, Any], step: float) -> dict[tuple[str, tuple], Spent]:
-    """Where the sampled time went, by part of a step and line.
+def by_line(
+    samples: looks.Samples, calls: dict[tuple, Any], parts: dict[str, float]
+) -> dict[tuple[str, tuple | None], Spent]:
+    """Where the time of a step goes, by part and line; the line is None where none of the script is known.
 
     Args:
-        samples: where the script was.
+        samples: where the script was; they divide each part among its lines.
         calls: of the framework in one step, by line, name and part.
-        step: seconds of a step, on average.
+        parts: seconds of each part of a step, on average.
     """
     sampled: dict[str, Counter] = defaultdict(Counter)
     for (part, places, _), seconds in samples.found.items():
-        if places:
-            sampled[part][places[0][:2]] += seconds
+        sampled[part][places[0][:2] if places else None] += seconds
     called: dict[str, Counter] = defaultdict(Counter)
     for (line, _, part), one in calls.items():
-        called[part][line] += one.seconds / step * samples.total
-    spent: dict[tuple[str, tuple], Spent] = defaultdict(Spent)
+        called[part][line] += one.seconds
+    spent: dict[tuple[str, tuple | None], Spent] = defaultdict(Spent)
     for part, lines in sampled.items():
-        _add_part(spent, part, lines, called[part])
+        scale = parts.get(part, 0.0) / sum(lines.values())
+        _add_part(spent, part, {line: scale * seconds for line, seconds in lines.items()}, called[part])
     return spent
 
 
-def _add_part(spent: dict, part: str, sampled: Counter, called: Counter) -> None:
+def _add_part(spent: dict, part: str, sampled: dict, called: Counter) -> None:
     """The calls keep their time. What the samples have in addition belongs to other code, on those lines on
     which they have more than the calls."""
     whole, in_calls = sum(sampled.values()), sum(called.values())
@@ -114,16 +116,13 @@ class HotSpot:
         return asdict(self)
 
 
-def hot_spots(samples: looks.Samples | None, spent: dict, backward: Counter) -> list[HotSpot]:
-    """The lines that take most of the sampled steps, the one that takes most first.
+def hot_spots(spent: dict, backward: Counter) -> list[HotSpot]:
+    """The lines that take most of a step, the one that takes most first.
 
     Args:
-        samples: where the script was.
-        spent: what :func:`by_line` made of it.
+        spent: what :func:`by_line` made of the samples.
         backward: seconds of the nodes of one backward pass by the line that made them, or by None.
     """
-    if samples is None or samples.number < SAMPLES:
-        return []
     whole = sum(backward.values())
     shares = {line: seconds / whole for line, seconds in backward.items() if line is not None}
     left = 1.0 - sum(shares.values())  # of the backward pass: stays on the line that calls it
@@ -136,8 +135,10 @@ def hot_spots(samples: looks.Samples | None, spent: dict, backward: Counter) -> 
         found[line] += left * seconds
         for maker, share in shares.items():
             found[maker] += share * seconds
+    step = sum(found.values())
+    found.pop(None, None)
     return [
-        HotSpot(looks.named(line), looks.text_of(line), seconds / samples.total)
+        HotSpot(looks.named(line), looks.text_of(line), seconds / step)
         for line, seconds in found.most_common(SHOWN)
-        if seconds >= LEAST * samples.total
+        if seconds >= LEAST * step
     ]

@@ -52,8 +52,7 @@ def _lines(session: Session) -> list[dict]:
     """The lines that take most of a step."""
     if not session.plain:
         return []
-    spots = hot_spots(session.samples, Evidence(session).spent, session.backward)
-    return [spot.to_dict() for spot in spots]
+    return [spot.to_dict() for spot in hot_spots(Evidence(session).spent, session.backward)]
 
 
 def _median(session: Session) -> float:
