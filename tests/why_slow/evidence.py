@@ -125,7 +125,7 @@ def real_gain(without: Path, fault: Path, clock: str, block: int = BLOCK, pairs:
 
 def cost(how: str, command: str, folder: Path, clock: str) -> dict:
     """Microseconds that watching adds to a step of the short script: the median of so many processes, and
-    the least and the most of them, for each process has its data at other addresses."""
+    the least and the most of them."""
     added, alone = [], []
     for number in range(COST_PROCESSES):
         folders = [folder / f'{how}-{number}-alone', folder / f'{how}-{number}']

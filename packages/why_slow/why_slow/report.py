@@ -25,6 +25,9 @@ LOSSES = {'differs': 'changes the losses', 'rounding': 'losses differ by roundin
 def result(session: Session, script: str, arguments: list[str], ended: str) -> dict[str, Any]:
     """Everything that was found; times in seconds, sizes in bytes."""
     found = findings(session)
+    evidence = Evidence(session) if session.plain else None
+    predicted = _predicted(evidence, found) if evidence is not None else []
+    spots = hot_spots(evidence.spent, session.backward) if evidence is not None else []
     return {
         'version': 1,
         'script': script,
@@ -36,9 +39,9 @@ def result(session: Session, script: str, arguments: list[str], ended: str) -> d
         },
         'machine': {'cores': session.cores, 'threads': session.settings.get('threads')},
         'step': _step(session),
-        'lines': _lines(session),
+        'lines': [spot.to_dict() for spot in spots],
         'findings': [finding.to_dict() for finding in found],
-        'what_ifs': [_finite(r.to_dict(), found) for r in (*session.results, *_predicted(session, found))],
+        'what_ifs': [_finite(r.to_dict(), found) for r in (*session.results, *predicted)],
         'cost': {
             'seconds_per_step': session.cost,
             'share': session.cost / _median(session) if session.plain else 0.0,
@@ -46,13 +49,6 @@ def result(session: Session, script: str, arguments: list[str], ended: str) -> d
         'ended': ended,
         'notes': session.notes,
     }
-
-
-def _lines(session: Session) -> list[dict]:
-    """The lines that take most of a step."""
-    if not session.plain:
-        return []
-    return [spot.to_dict() for spot in hot_spots(Evidence(session).spent, session.backward)]
 
 
 def _median(session: Session) -> float:
@@ -156,13 +152,10 @@ def _between(session: Session, ordinary: list[Any]) -> dict[str, float]:
     return {part: seconds / len(session.plain) for part, seconds in found.items() if seconds > 0}
 
 
-def _predicted(session: Session, found: list[Any]) -> list[whatifs.Result]:
+def _predicted(evidence: Evidence, found: list[Any]) -> list[whatifs.Result]:
     """What cannot be switched, and was measured on a copy of the model, or computed from the parts of a
     step."""
-    if not session.plain:
-        return []
-    evidence = Evidence(session)
-    step = evidence.step
+    session, step = evidence.session, evidence.step
     results = []
     if evidence.twice_the_batch is not None:
         title = 'twice the batch (for as many examples)'
