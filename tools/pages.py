@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import copy
+import hashlib
 import itertools
 import json
 import os
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -100,7 +102,8 @@ ON_THE_OTHER = ('<script>document.addEventListener("DOMContentLoaded", () => {{'
                 'const id = decodeURIComponent(location.hash.slice(1));'
                 'if (id && !document.getElementById(id)) location.replace("{0}.html" + location.hash);'
                 '}});</script>')
-MADE = 'made'          # in a source tree: its pages stand as they are
+# In a source tree, and among the pages made from it: the same word, as long as neither gave way to others.
+MADE = '.made'
 
 
 def put(path: Path, text: str) -> bool:
@@ -588,9 +591,16 @@ def assets() -> Iterator[tuple[Path, Path]]:
         yield path, Path('theme') / path.name
 
 
+def made_by() -> str:
+    """Changes with the code that makes the pages: what it does after Sphinx shows in no other file."""
+    modules = sorted((ROOT / 'tools').rglob('*.py'))
+    return hashlib.sha256(b'\0'.join(module.read_bytes() for module in modules)).hexdigest()
+
+
 def source_tree(shown: dict[Path, nbformat.NotebookNode], book: Book) -> Iterator[tuple[Path, str | Path]]:
     """What Jupyter Book reads: for each file its place in the tree, and its text or the file to copy."""
     yield Path('_config.yml'), published((ROOT / '_config.yml').read_text())
+    yield Path('made_by'), made_by()
     for path, nb in shown.items():
         yield path.relative_to(ROOT), page(Document(path, copy.deepcopy(nb)), book)
     for path in source.pages():
@@ -604,8 +614,7 @@ def prepare(shown: dict[Path, nbformat.NotebookNode], old: set[Path],
             sphinx_source: Path) -> tuple[str, str, set[str]]:
     """Write the source tree that Jupyter Book reads; returns the ledger's line, its JSON, and what is asked.
 
-    Where it differs from what stands there, the mark goes by which :func:`make` knows that the pages
-    need not be made (:data:`MADE`).
+    Where it differs from what stands there, the mark goes by which :func:`stand` knows its pages.
 
     Args:
         shown: the notebooks with the outputs to show; they stay as they are.
@@ -764,6 +773,16 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
         path.write_text(page)
 
 
+def stand(html: Path, sphinx_source: Path) -> bool:
+    """Whether these are the pages of this source tree as it is now.
+
+    The pages may be those of another tree, as stored outputs and those of this machine have one each, or of
+    an earlier state of this one, from which other pages were made since.
+    """
+    marks = [folder / MADE for folder in (html, sphinx_source)]
+    return all(mark.exists() for mark in marks) and marks[0].read_text() == marks[1].read_text()
+
+
 def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
     """Make the pages of these notebooks, if they would differ; returns the ledger's line.
 
@@ -773,7 +792,7 @@ def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
     new, gone = html.with_name(html.name + '.new'), html.with_name(html.name + '.old')
     if gone.exists() and not html.exists():         # stopped in the moment of changing places
         gone.rename(html)
-    if (sphinx_source / MADE).exists() and html.exists():
+    if stand(html, sphinx_source):
         return summary
     built = sphinx_source / '_build'
     # From the start: else Sphinx keeps pages that were half-written when it was stopped, and its search
@@ -788,6 +807,8 @@ def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
         shutil.copytree(built / 'html', new)
         finish(new, sphinx_source, json_text, asked)
         put_sources(new, shown)
+        mark = uuid.uuid4().hex
+        (new / MADE).write_text(mark)
         if html.exists():
             html.rename(gone)
         new.rename(html)
@@ -796,5 +817,5 @@ def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
             gone.rename(html)
         for folder in (new, gone):
             shutil.rmtree(folder, ignore_errors=True)
-    (sphinx_source / MADE).touch()
+    (sphinx_source / MADE).write_text(mark)
     return summary

@@ -449,11 +449,11 @@ def standing(program, monkeypatch, tmp_path):
         A function that builds it from a new source and gives the exit status and what was said; Jupyter
         Book makes ``built`` of it and ends with ``status``.
     """
-    def build(text, built=None, status=0):
+    def build(text, built=None, status=0, to='html'):
         def prepare(shown, old, source):
-            pages.put(source / 'index.md', text)
             pages.put(source / '_config.yml', 'title: one\nhtml: {}')
-            (source / pages.MADE).unlink(missing_ok=True)
+            if pages.put(source / 'index.md', text):
+                (source / pages.MADE).unlink(missing_ok=True)
             return 'ledger: …', '{"claims": []}', set()
 
         def jupyter_book(command, **_):
@@ -468,7 +468,7 @@ def standing(program, monkeypatch, tmp_path):
         monkeypatch.setattr(pages, 'prepare', prepare)
         monkeypatch.setattr(pages, 'repair', lambda paths: None)       # the stand-in has no theme
         monkeypatch.setattr(pages, 'subprocess', SimpleNamespace(run=jupyter_book))
-        return program('book', '--stored', '--to', f'{tmp_path}/html')
+        return program('book', '--stored', '--to', f'{tmp_path}/{to}')
     monkeypatch.setattr(pages, 'BUILD', tmp_path)
     monkeypatch.setattr(source, 'notebooks', lambda: [])
     build('old', 'old')
@@ -491,6 +491,25 @@ def test_a_full_disk_leaves_the_old_pages(standing, tmp_path, full):
     assert page.read_text() == 'old' and (tmp_path / 'src-stored/index.md').read_text() != text
     assert not [p for p in tmp_path.rglob('*') if p.suffix in ('.part', '.new', '.old')]
     assert standing(text, text)[0] is None and page.read_text() == text
+
+
+def test_pages_of_an_earlier_state_of_the_sources_are_made_anew(standing, tmp_path):
+    """Though pages of the present state stand in another folder."""
+    standing('new', 'new', to='other')
+    assert (tmp_path / 'html/index.html').read_text() == 'old'
+    standing('new', 'new')
+    assert (tmp_path / 'html/index.html').read_text() == 'new'
+    standing('new', 'not made, as nothing changed')
+    assert (tmp_path / 'html/index.html').read_text() == 'new'
+
+
+def test_pages_of_another_source_tree_are_made_anew(standing, tmp_path):
+    """Stored outputs and those of this machine may be shown in one folder, one after the other."""
+    (tmp_path / 'other').mkdir()
+    (tmp_path / 'other' / pages.MADE).write_text('made of another tree')
+    (tmp_path / 'other/index.html').write_text('of another tree')
+    standing('old', 'old', to='other')
+    assert (tmp_path / 'other/index.html').read_text() == 'old'
 
 
 def test_pages_that_stopped_half_made_are_made_anew(standing, tmp_path):

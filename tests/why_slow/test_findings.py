@@ -137,9 +137,9 @@ net = Padded()
 optimizer = torch.optim.Adam(net.parameters(), fused=True)
 '''
     ),
-    'growing': training(
-        before='history = torch.zeros(0, 64)',
-        after='history = torch.cat([history, torch.randn(2000, 64)])',
+    'growing': training(  # with one thread, as two wait for each other where other processes run
+        before='torch.set_num_threads(1)\nhistory = torch.zeros(0, 64)',
+        after='history = torch.cat([history, torch.ones(2000, 64)])',
     ),
     'checkpoints': training(after='torch.save(net.state_dict(), "net.pt")'),
     'gaps': training(after='time.sleep(0.05)'),
@@ -203,7 +203,7 @@ def _as_before(monkeypatch, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize('fault', FAULTS)
 def test_planted(tmp_path, fault):
-    run, found = watched(tmp_path, FAULTS[fault], seconds=6 if fault in SLOWLY else 2)
+    run, found = watched(tmp_path, FAULTS[fault], seconds=10 if fault in SLOWLY else 2)
     assert run.watch.failure is None
     assert fault in ids(found)[:3], found['findings']
     assert not [note for note in found['notes'] if 'failed' in note]
@@ -213,8 +213,45 @@ def test_planted(tmp_path, fault):
 def test_what_grows_is_named_by_the_line_that_joins(tmp_path):
     text = FAULTS['growing']
     line = 1 + next(i for i, words in enumerate(text.splitlines()) if 'history = torch.cat' in words)
-    _, found = watched(tmp_path, text, seconds=6)
+    _, found = watched(tmp_path, text, seconds=10)
     assert [f['line'] for f in found['findings'] if f['id'] == 'growing'] == [f'train.py:{line}']
+
+
+def evidence_of_steps(milliseconds, growth_per_step=500_000.0):
+    steps = [SimpleNamespace(seconds=1e-3 * one) for one in milliseconds]
+    return SimpleNamespace(
+        steps=steps,
+        session=SimpleNamespace(memory={'growth_per_step': growth_per_step}),
+        by_line={'train.py:9': [('cat', SimpleNamespace(seconds=1.0, part='rest'))]},
+    )
+
+
+EARLY = [2.7, 3.2, 2.4, 3.6, 2.7, 4.2, 2.1, 3.7, 2.9, 3.1]  # ten steps are timed before the looks
+LATE = [21.9, 21.7, 22.1, 25.8, 22.4, 22.3]
+
+
+@pytest.mark.parametrize('late', [4, 5, 6])
+def test_steps_that_grow_are_found_though_more_are_timed_before_the_looks(late, monkeypatch):
+    monkeypatch.setattr(findings.looks, 'named', str)
+    found = findings.growing(evidence_of_steps(EARLY + LATE[:late]))
+    assert (found is None) == (late == 4)      # fourteen steps are too few to judge
+    if found:
+        assert 5 < found.at_most < 10
+
+
+@pytest.mark.parametrize(
+    'milliseconds',
+    [
+        [2.0, 30.0] * 8,
+        [3.0, 30.0, 3.0, 30.0, 3.0] * 2 + [30.0, 3.0, 30.0, 30.0, 3.0, 30.0],
+        [12.0, 11.8, 12.1, 11.9, 13.0, 12.2, 12.4, 12.3, 13.1, 12.9, 13.4, 13.3, 13.6, 13.2, 13.5, 13.4],
+    ],
+    ids=['two kinds', 'two kinds, more of the long ones late', 'a machine that becomes slower'],
+)
+def test_steps_that_differ_or_drift_do_not_grow(milliseconds, monkeypatch):
+    monkeypatch.setattr(findings.looks, 'named', str)
+    assert findings.growing(evidence_of_steps(milliseconds)) is None
+    assert findings.growing(evidence_of_steps(EARLY + LATE, growth_per_step=0.0)) is None
 
 
 @pytest.mark.slow

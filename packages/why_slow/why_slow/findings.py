@@ -744,13 +744,23 @@ def _all_steps(e: Evidence, seen: Callable[[Any], Any], least: int = 1) -> list[
     return e.session.watch.history[e.session.warm :]
 
 
+def _first_and_last(e: Evidence) -> tuple[list[float], list[float]]:
+    """The seconds of the first and of the last third of the timed steps.
+
+    The looks at single steps lie somewhere between the two, with many steps that are not timed; so halves of
+    the timed steps may both hold steps from before the looks, thirds are far apart.
+    """
+    seconds = [step.seconds for step in e.steps]
+    third = len(seconds) // 3
+    return seconds[:third], seconds[len(seconds) - third :]
+
+
 def _growing(e: Evidence) -> float:
     """By which factor the last third of the timed steps was slower than the first, at least 1."""
-    steps = [s.seconds for s in e.steps]
-    third = len(steps) // 3
-    if third < 3:
+    first, last = _first_and_last(e)
+    if len(first) < 3:
         return 1.0
-    return max(1.0, statistics.median(steps[-third:]) / statistics.median(steps[:third]))
+    return max(1.0, statistics.median(last) / statistics.median(first))
 
 
 def evaluation_gradients(e: Evidence) -> Finding | None:
@@ -913,12 +923,11 @@ def padding(e: Evidence) -> Finding | None:
 
 def growing(e: Evidence) -> Finding | None:
     """Steps that become longer together with the memory of the process."""
-    seconds = [step.seconds for step in e.steps]
     growth = e.session.memory.get('growth_per_step', 0.0)
-    if len(seconds) < 15 or growth < GROWTH:
+    if len(e.steps) < 15 or growth < GROWTH:
         return None
-    half = len(seconds) // 2
-    later_is_longer = [first < second for first in seconds[:half] for second in seconds[half:]]
+    first, last = _first_and_last(e)
+    later_is_longer = [before < after for before in first for after in last]
     factor = _growing(e)
     if statistics.fmean(later_is_longer) < 0.9 or factor < GROWING:
         return None
@@ -932,7 +941,7 @@ def growing(e: Evidence) -> Finding | None:
     return Finding(
         'growing',
         'The steps become longer and longer',
-        f'The last third of {len(seconds)} timed steps took {factor:.2f} times as long as the first, and the '
+        f'The last third of {len(e.steps)} timed steps took {factor:.2f} times as long as the first, and the '
         f'memory of the process grew by {growth / 1e3:,.0f} KB a step. Something is made larger in each '
         f'step, such as a list, a tensor by torch.cat, or a graph.',
         looks.named(line),
