@@ -52,15 +52,16 @@ claims._result = lambda id, kind, what, *more: real(
 
 
 @pytest.mark.alone
-def test_a_planted_false_result_is_red(tmp_path, monkeypatch):
+def test_a_planted_false_result_is_red(tmp_path):
     """On a known kind of machine: it fails in two fresh kernels."""
     path, nb, c = first_timed_result()
     copy, here = tmp_path / path.name, tmp_path / 'ledgers'
     # a fault that is there to be seen shows in less time than a reader's figure takes
     nb.cells.insert(0, nbformat.v4.new_code_cell('from tested_results import timing\ntiming.SPAN = 0.5'))
     nbformat.write(nb, copy)
-    monkeypatch.setattr(ledger, 'FOLDER', here)
-    ledger.write({c.id: c}, {})
+    here.mkdir()
+    # a whole one, also where one of the frameworks is absent
+    (here / 'this-machine.json').write_text(ledgers.text({c.id: c}, {}))
     status, said = nbval(copy, D2L_LEDGERS=str(here))
     assert status == 0, said
     nb.cells[0].source += SWAPPED
