@@ -154,3 +154,23 @@ def test_ordinary_steps():
     ]
     usual = usual_counts(steps)
     assert [is_ordinary(step, usual) for step in steps] == [True] * 5 + [False]
+
+
+def test_a_module_is_not_taken_for_one_that_is_gone():
+    """A loss that is made anew in each step has no parameters; a model may stand at its place later."""
+    torch = pytest.importorskip('torch')
+    from why_slow import torch_hooks
+
+    watch = Watch()
+    net, loss = torch.nn.Linear(2, 2), torch.nn.MSELoss()
+    watch.has_parameters[id(net)] = weakref.ref(loss), False
+    patches = torch_hooks.attach(torch, watch)
+    torch_hooks.mark_modules(torch, watch, patches, [net])
+    watch.active = True
+    try:
+        net(torch.ones(1, 2))
+        net(torch.ones(1, 2))
+    finally:
+        watch.active = False
+        patches.restore()
+    assert watch.counts['calls of one module'] == 2

@@ -334,6 +334,9 @@ def mark_modules(torch: Any, watch: Watch, patches: Patches, modules: list[Any])
         patches.put(cls, '__call__', _marked_call(torch, watch, cls.__call__))
 
 
+UNKNOWN = (None, False)
+
+
 def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
     compiling = torch.compiler.is_compiling
     enabled = torch.is_grad_enabled
@@ -354,9 +357,10 @@ def _marked_call(torch: Any, watch: Watch, original: Any) -> Any:
             watch.counts['evaluation with gradients'] += watch.evaluating
             if watch.evaluating and watch.evaluated_at is None:
                 watch.evaluated_at = scripts_line(sys._getframe(1))
-            has_parameters = watch.has_parameters.get(id(self))
-            if has_parameters is None:
-                has_parameters = watch.has_parameters[id(self)] = any(True for _ in self.parameters())
+            module, has_parameters = watch.has_parameters.get(id(self), UNKNOWN)
+            if module is None or module() is not self:  # a new one may stand where another stood
+                has_parameters = any(True for _ in self.parameters())
+                watch.has_parameters[id(self)] = weakref.ref(self), has_parameters
             if has_parameters:
                 watch.calls[id(self)] += 1
                 watch.counts['calls of one module'] = max(watch.calls.values())

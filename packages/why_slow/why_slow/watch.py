@@ -115,7 +115,8 @@ class Watch:
         self.forward_call: Callable | None = None  # replaces the root module's call while a what-if is tried
         self.keep_input = False
         self.inputs: dict[int, Call] = {}  # of each root module, by its id
-        self.has_parameters: dict[int, bool] = {}  # the same
+        # whether each has parameters, by its id, which another module may have when it is gone
+        self.has_parameters: dict[int, tuple[weakref.ref | None, bool]] = {}
         self.on_backward: Callable[[Any], None] | None = None
         self.anomaly = False  # whether the last backward pass ran in anomaly mode
         self.no_anomaly = False
