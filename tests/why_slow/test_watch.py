@@ -157,19 +157,24 @@ def test_ordinary_steps():
 
 
 def test_a_module_is_not_taken_for_one_that_is_gone():
-    """A loss that is made anew in each step has no parameters; a model may stand at its place later."""
+    """A loss that is made anew in each step has no parameters; a model may get its place in memory."""
     torch = pytest.importorskip('torch')
     from why_slow import torch_hooks
 
-    watch = Watch()
-    net, loss = torch.nn.Linear(2, 2), torch.nn.MSELoss()
-    watch.has_parameters[id(net)] = weakref.ref(loss), False
-    patches = torch_hooks.attach(torch, watch)
-    torch_hooks.mark_modules(torch, watch, patches, [net])
+    watch, patches, x = Watch(), torch_hooks.Patches(), torch.ones(1, 2)
+    torch_hooks.mark_modules(torch, watch, patches, [torch.nn.Linear(2, 2), torch.nn.MSELoss()])
     watch.active = True
     try:
-        net(torch.ones(1, 2))
-        net(torch.ones(1, 2))
+        kept, net = [], None
+        while net is None and len(kept) < 1000:
+            loss = torch.nn.MSELoss()
+            loss(x, x)
+            place = id(loss)
+            del loss
+            kept.append(torch.nn.Linear(2, 2))
+            net = kept[-1] if id(kept[-1]) == place else None
+        net(x)
+        net(x)
     finally:
         watch.active = False
         patches.restore()
