@@ -178,6 +178,32 @@ def test_each_finding_leads_to_a_page_of_the_book():
     assert set(PAGES.values()) <= pages
 
 
+@pytest.mark.parametrize(
+    ('finding', 'word'),
+    [
+        ('anomaly', 'anomaly mode'),
+        ('deterministic', 'use_deterministic_algorithms'),
+        ('float64', 'double precision'),
+        ('threads', 'get_num_threads'),
+        ('padding', 'padding'),
+        ('python-loop', 'one by one'),
+        ('growing', 'grow'),
+        ('checkpoints', 'checkpoint'),
+        ('kept-graph', 'detach'),
+        ('embedding', 'embedding table'),
+        ('epochs', 'epoch'),
+        ('evaluation', 'evaluation'),
+        ('synchronization', '.item()'),
+    ],
+)
+def test_that_page_speaks_of_it(finding, word):
+    from why_slow.findings import PAGES
+
+    name = PAGES[finding].removesuffix('.html')
+    page = next(path for path in source.pages() if path.with_suffix('') == source.ROOT / name)
+    assert word in page.read_text()
+
+
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     from why_slow.report import write
 
