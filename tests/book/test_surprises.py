@@ -129,3 +129,23 @@ def test_threads_that_have_computed_keep_their_number():
         pytest.skip(reason)
     run = subprocess.run([sys.executable, '-c', THREADS], capture_output=True, text=True, timeout=120)
     assert run.stdout.split() == ['2', '1'], run.stderr
+
+
+SCATTERED = '''
+import torch
+import torch.distributed as dist
+
+dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)
+with torch.profiler.profile() as profile:
+    dist.reduce_scatter_tensor(torch.empty(8), torch.ones(8))
+print(*(event.name for event in profile.events() if event.name.startswith('gloo:')))
+dist.destroy_process_group()
+'''
+
+
+@pytest.mark.slow
+def test_gloo_scatters_a_sum_by_an_all_reduce():
+    if reason := missing('pytorch'):
+        pytest.skip(reason)
+    run = subprocess.run([sys.executable, '-c', SCATTERED], capture_output=True, text=True, timeout=120)
+    assert run.stdout.split() == ['gloo:all_reduce'], run.stderr
