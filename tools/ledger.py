@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tested_results import comparing, execution, ledgers, machine
@@ -111,12 +111,27 @@ def folder_of_repetitions() -> Path:
     return RUNS / ledgers.slug(machine.machine())
 
 
-def repetitions() -> dict[str, list[dict]]:
-    """What the repetitions of the run that the pages show said, by id."""
+def keys_now() -> dict[str, str]:
+    """For each result, the key that a run of its notebook has now (:func:`tools.runs.key`)."""
+    keys = {}
+    for path in source.notebooks():
+        here = runs.key_now(path)
+        keys |= {call.id: here for call in quotations.calls(path)}
+    return keys
+
+
+def repetitions(keys: Mapping[str, str]) -> dict[str, list[dict]]:
+    """What the repetitions of the run that the pages show said, by id.
+
+    Args:
+        keys: for each result, the key of its notebook now; a repetition with another one was of an
+            experiment that has changed since, and says nothing of this one.
+    """
     further: dict[str, list[dict]] = {}
     for path in sorted(folder_of_repetitions().glob('*.json')):
-        for i, c in json.loads(path.read_text()).items():
-            further.setdefault(i, []).append(c)
+        for id, run in json.loads(path.read_text()).items():
+            if run.get('key') == keys.get(id):
+                further.setdefault(id, []).append(run)
     return further
 
 
@@ -133,10 +148,11 @@ def repeat(n: int) -> None:
     for run in range(first, first + n):
         kept: dict[str, dict] = {}
         for i, path in enumerate(todo, 1):
+            before = runs.key_now(path)
             done = runs.execute(path, f'[run {run}, {i}/{len(todo)}] ')
             for claim in claims_of(done):
                 data = claim.data()
-                kept[claim.id] = {name: data[name] for name in KEPT}
+                kept[claim.id] = {name: data[name] for name in KEPT} | {'key': before}
             source.put_whole(folder / f'{run:03}.json', json.dumps(kept))
 
 
@@ -161,7 +177,7 @@ def main() -> int:
                  f'run: make book, and then make {then}.')
     if args.what == 'repeat':
         repeat(args.times)
-    path = write(found, repetitions())
+    path = write(found, repetitions(keys_now()))
     ledgers.load(path, book_ids())
     counts = Counter(c.verdict for c in found.values())
     shown = path.relative_to(ROOT) if ROOT in path.parents else path

@@ -6,7 +6,7 @@ import json
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -102,7 +102,7 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
                         f'| {figure} | {bound} |')
     ledgers_of = Counter(led.kind for led in stored)
     for led in stored:
-        machine = led.machine['processor']
+        machine = called(led, stored)
         if ledgers_of[led.kind] > 1:
             machine += f', PyTorch {led.machine["torch"]}'
         theirs = {id: record.result for id, record in led.records.items()}
@@ -118,6 +118,13 @@ def refuted(stored: list[Ledger], entries: Iterable[Entry] = ()) -> str:
             rows.append(f'| {link} | {machine} | {failed} | {_figures(record)} | {bound} |')
     head = ['| sentence | fails on | in runs | measured | bound |', '|---|---|---|---|---|']
     return '\n'.join(head + rows) if rows else 'No statement fails on a machine whose ledger is stored.'
+
+
+def called(led: Ledger, stored: Iterable[Ledger]) -> str:
+    """A machine's name beside those of the others: its processor, or its kind if another has the same one."""
+    processor = led.machine['processor']
+    kinds = {other.kind for other in stored if other.machine['processor'] == processor}
+    return led.kind if len(kinds) > 1 else processor
 
 
 def of_releases(stored: Iterable[Ledger]) -> str:
@@ -205,7 +212,7 @@ def page(entries: list[Entry], summary: str, stored: list[Ledger], asked: dict[s
     Args:
         asked: for results that the book asks to guess, the address of the question.
     """
-    names = ['this run', *(led.machine['processor'] for led in stored)]
+    names = ['this run', *(called(led, stored) for led in stored)]
     rows = [summary.replace('ledger: ', '**', 1).replace(' statements:', ' statements:**', 1), '',
             by_kind(entries), '', '| machine | what it is |', '|---|---|',
             f'| this run | {machines(entries)} |']
@@ -267,7 +274,7 @@ def row(e: Entry, said: dict[str, Claim], names: list[str], stored: list[Ledger]
             of_machines += f'<li>{html.escape(name)}: {badges(record)}</li>'
     return (f'<tr data-topic="{topic(e.page)}" data-needs="{"|".join(c.needs)}" '
             f'data-verdicts="{"|".join([c.verdict, *verdicts])}"><th scope="row"{hidden}>'
-            f'<a href="{e.link(HERE)}">{as_html(quotations.sentence(c.id, said))}</a></th>'
+            f'<a href="{e.link(HERE)}">{as_html(quotations.sentence(c.id, said, asked))}</a></th>'
             f'<td>{badge(c.verdict)} '
             f'<span class="d2l-figure">{html.escape(c.reading or c.reason)}</span></td>'
             f'<td><details><summary>{outcome(verdicts or [c.verdict])}</summary><ul><li>{c.kind}, '
@@ -306,12 +313,16 @@ def title(name: str) -> str:
     return heads[0].removeprefix('# ') if heads else name
 
 
-def as_json(entries: list[Entry], summary: str) -> str:
-    """The ledger as JSON, with the machine's description."""
+def as_json(entries: list[Entry], summary: str, asked: Collection[str]) -> str:
+    """The ledger as JSON, with the machine's description.
+
+    Args:
+        asked: results that the book asks to guess; a sentence about another one gives no number of them away.
+    """
     said = results(entries)
     return json.dumps({
         'summary': summary, 'machine': machine.machine(),
-        'claims': [{**e.claim.data(), 'sentence': quotations.sentence(e.claim.id, said),
+        'claims': [{**e.claim.data(), 'sentence': quotations.sentence(e.claim.id, said, asked),
                     'reading': e.claim.reading, 'bound': e.claim.bound, 'page': e.page,
                     'stored': e.stored} for e in entries],
     }, indent=1, ensure_ascii=False) + '\n'

@@ -391,11 +391,9 @@ def point_back(document: Document, book: Book) -> None:
 
 
 def statement(id: str, book: Book) -> str:
-    """The sentence that quotes a result, without numbers if it quotes another one that is asked for."""
-    said = quotations.sentence(id, {other: entry.claim for other, entry in book.quotable.items()})
-    quoted = {m[2] for m in quotations.LINK.finditer(quotations.sentence_of(id))}
-    asks = (quoted - {id}) & book.questions.keys()
-    return searching.NUMBER.sub('…', said) if asks else said
+    """The sentence that quotes a result, without the numbers of others that are asked for."""
+    results = {other: entry.claim for other, entry in book.quotable.items()}
+    return quotations.sentence(id, results, book.questions)
 
 
 def split_off_questions(document: Document, book: Book) -> None:
@@ -639,7 +637,7 @@ def prepare(shown: dict[Path, nbformat.NotebookNode], old: set[Path],
             same = False
     if not same:
         (sphinx_source / MADE).unlink(missing_ok=True)
-    return book.summary, ledger_page.as_json(book.entries, book.summary), set(book.questions)
+    return book.summary, ledger_page.as_json(book.entries, book.summary, book.questions), set(book.questions)
 
 
 def published(config: str) -> str:

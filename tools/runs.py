@@ -78,6 +78,11 @@ def key(path: Path, nb: nbformat.NotebookNode) -> str:
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()
 
 
+def key_now(path: Path) -> str:
+    """The key of a run of this notebook, as it and its helpers are now."""
+    return key(path, nbformat.read(path, as_version=4))
+
+
 def normalise(nb: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Only what a diff should show: counts 1…n, what the kernel says of itself, tags, captions and marks.
 
@@ -121,9 +126,11 @@ def keep(path: Path, label: str = '') -> nbformat.NotebookNode:
     Raises:
         CellFailed: a cell raised; nothing is kept then.
     """
+    # Of the helpers that the kernel is about to import: who edits one meanwhile has the notebook run again.
+    before = key_now(path)
     nb = normalise(execute(path, label))
     kept = copy.deepcopy(nb)
-    kept.metadata['key'] = key(path, nb)
+    kept.metadata['key'] = before
     source.write(EXECUTED / path.relative_to(source.ROOT), kept)
     return nb
 

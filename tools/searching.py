@@ -11,8 +11,9 @@ from pathlib import Path
 
 import bs4
 
+from tools.quotations import NUMBER
+
 NAME = '_static/search-index.js'
-NUMBER = re.compile(r'\d[\d,.]*')
 # Of a page: what it draws around text, what a program reads or prints, and what stands in another entry.
 NOT_TEXT = ('.headerlink, .cell_input, .cell_output, pre, script, style, img, .d2l-ledger, .d2l-predict, '
             '.d2l-mark, .d2l-run, .d2l-whose, .toggle-button, .live-figure')

@@ -100,6 +100,14 @@ def browser(chromium, places):
     assert not chromium.errors
 
 
+def test_a_share_is_asked_for_as_it_is_compared(browser, places):
+    page = places[0].with_name('share.html')
+    page.write_text(places[0].read_text().replace('data-unit="×"', 'data-unit="%"'))
+    browser.open(page)
+    said = browser.run(f'document.querySelector("{FORM} div").textContent')
+    assert 'as a share: 0.5 is half' in said and '%' not in said
+
+
 def visible(browser, *ids):
     seen = 'document.getElementById("{}").checkVisibility({{visibilityProperty: true}})'
     return {id: browser.run(seen.format(id)) for id in ids}

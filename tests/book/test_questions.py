@@ -187,7 +187,10 @@ def test_numbers_as_readers_type_them(browser, text):
     assert answer(browser, f'made-{[*NUMBERS].index(text)}', [text]) == ['Right.', 0]
 
 
-@pytest.mark.parametrize('text', ['1,5', 'many', '3 GB', '٣', '1/2/3', '0x10', 'NaN', '<b>3</b>'])
+NO_NUMBERS = '1,5', 'many', '3 GB', '٣', '1/2/3', '0x10', 'NaN', '<b>3</b>', '1/0', '1e999'
+
+
+@pytest.mark.parametrize('text', NO_NUMBERS)
 def test_what_is_no_number_is_said_so(browser, text):
     label = next(i for i, e in ALL.items() if isinstance(next(iter(e.parts.values())).expected, float))
     said, marked = answer(browser, label, [text])

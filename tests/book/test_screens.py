@@ -370,6 +370,7 @@ def test_the_search_finds_claims_terms_and_exercises(html, browser):
              if len(c['sentence'].split()) > 4 and c['id'] not in questions}
     titles = {e.title: f'#{e.label}' for e in exercises.all_exercises()}
     browser.open(html / 'search.html', '?q=nothing')
+    assert found(browser, ['constructor', '__proto__']) is not None     # which every object of the script has
     got = found(browser, [*places, *titles, *terms.terms()])
     # Sentences that share these words come first together.
     first = browser.run(f"""Object.fromEntries({json.dumps(list(words))}.map((q) => [q, d2lFind(q)

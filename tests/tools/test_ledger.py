@@ -211,19 +211,28 @@ def test_a_run_that_is_not_of_this_book_any_more_does_not_count(book, monkeypatc
         ledger.main()
 
 
+def test_machines_with_one_processor_have_names_of_their_own():
+    one, other = ledger_of([result('a-b')]), ledger_of([result('a-b')], {**HERE, 'cores': 96})
+    assert ledger_page.called(one, [one]) == HERE['processor']
+    assert ledger_page.called(one, [one, other]) == one.kind
+    assert ledger_page.called(other, [one, other]) == other.kind != one.kind
+
+
 def test_repetitions_add_up(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger, 'RUNS', tmp_path)
     folder = ledger.folder_of_repetitions()
     folder.mkdir()
     for k in range(3):
-        now = {'verdict': 'holds', 'value': float(k), 'low': 0.1, 'high': 4.0}
-        (folder / f'{k:03}.json').write_text(json.dumps({'a-b': now, f'a-{k}': now}))
-    assert {i: len(c) for i, c in ledger.repetitions().items()} == {
+        now = {'verdict': 'holds', 'value': float(k), 'low': 0.1, 'high': 4.0, 'key': 'as it is'}
+        before = {**now, 'key': 'as it was'}
+        (folder / f'{k:03}.json').write_text(json.dumps({'a-b': now, f'a-{k}': now, 'a-c': before}))
+    keys = dict.fromkeys(('a-b', 'a-0', 'a-1', 'a-2', 'a-c'), 'as it is')
+    assert {i: len(c) for i, c in ledger.repetitions(keys).items()} == {
         'a-b': 3, 'a-0': 1, 'a-1': 1, 'a-2': 1}
-    assert [c['value'] for c in ledger.repetitions()['a-b']] == [0.0, 1.0, 2.0]
+    assert [c['value'] for c in ledger.repetitions(keys)['a-b']] == [0.0, 1.0, 2.0]
     here = ledger.machine.machine()
     monkeypatch.setattr(ledger.machine, 'machine', lambda: {**here, 'torch': '3.0.0'})
-    assert ledger.repetitions() == {}           # those of another release are another ledger's
+    assert ledger.repetitions(keys) == {}           # those of another release are another ledger's
 
 
 def test_a_page_says_what_changed_from_one_release_to_the_next(monkeypatch):
@@ -267,6 +276,7 @@ def execute(path, label):
         time.sleep(600)
     return calls
 ledger.runs.execute = execute
+ledger.runs.key_now = lambda path: 'as it is'
 ledger.claims_of = lambda nb: [
     claims.Claim('a-b', 'ratio', 'holds', '×', above=2.0, value=3.0, low=2.0, high=4.0)]
 try:
@@ -285,4 +295,4 @@ except KeyboardInterrupt:
     kept, = tmp_path.glob('*/*')
     assert kept.name == '001.json' and kept.parent.name == ledger.folder_of_repetitions().name
     assert json.loads(kept.read_text()) == {
-        'a-b': {'verdict': 'holds', 'value': 3.0, 'low': 2.0, 'high': 4.0}}
+        'a-b': {'verdict': 'holds', 'value': 3.0, 'low': 2.0, 'high': 4.0, 'key': 'as it is'}}

@@ -272,7 +272,14 @@ def test_a_box_is_titled_by_its_sentence_which_gives_no_other_result_away(monkey
     book = pages.Book([], ENTRIES)
     assert pages.statement('a-n', book) == 'It makes 15,329 graphs, and 6× as many later.'
     asks = pages.Book([], ENTRIES, questions={'a-b': pages.Question('a-b', 'How many?', 'chapters/a/page')})
-    assert pages.statement('a-n', asks) == 'It makes … graphs, and …× as many later.'
+    assert pages.statement('a-n', asks) == 'It makes 15,329 graphs, and …× as many later.'
+    monkeypatch.setattr(ledger_page.quotations, 'sentence_of', lambda id: said)
+    told = json.loads(ledger_page.as_json(list(ENTRIES.values()), '', asks.questions))['claims']
+    sentences = {c['id']: c['sentence'] for c in told}
+    assert sentences['a-n'] == 'It makes 15,329 graphs, and …× as many later.'
+    results = {id: e.claim for id, e in ENTRIES.items()}
+    row = ledger_page.row(ENTRIES['a-n'], results, ['this run'], [], asks.asked)
+    assert 'and …× as many later' in row
     box = cards.box(NUMBER, True, [], '#said', pages.statement('a-n', book))
     summary = bs4.BeautifulSoup(box, 'html.parser').summary.text
     assert summary == '✓ It makes 15,329 graphs, and 6× as many later. 15,329 graphs'

@@ -77,6 +77,27 @@ def test_a_docstring_of_a_function_is_no_code(topic):
     assert key(topic) != before
 
 
+def test_a_helper_that_is_edited_while_a_notebook_runs_has_it_run_again(topic, monkeypatch):
+    """The kernel has imported the old one."""
+    path, helper = topic / 'one_pytorch.ipynb', topic.parents[1] / 'd2l_local/a.py'
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('import lab')]), path)
+    monkeypatch.setattr(runs, 'EXECUTED', topic.parents[1] / '_build')
+    monkeypatch.setattr(source, 'missing', lambda framework: '')
+
+    def execute(path, label):
+        return nbformat.read(path, as_version=4)
+
+    def execute_while_edited(path, label):
+        helper.write_text('x = 2')
+        return nbformat.read(path, as_version=4)
+    monkeypatch.setattr(runs, 'execute', execute)
+    runs.keep(path)
+    assert runs.latest(path)[1]
+    monkeypatch.setattr(runs, 'execute', execute_while_edited)
+    runs.keep(path)
+    assert not runs.latest(path)[1]
+
+
 def test_a_run_depends_on_its_code(topic):
     assert len({key(topic), key(topic, 'import lab  '), key(topic, name='two_pytorch')}) == 3
 

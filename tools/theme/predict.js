@@ -353,7 +353,15 @@
     const form = make(
       'form',
       { class: 'd2l-guess', novalidate: '' },
-      make('div', {}, guessLabel, ' ', guess, ` ${place.dataset.unit}`),
+      make(
+        'div',
+        {},
+        guessLabel,
+        ' ',
+        guess,
+        // a share is kept as such: 0.5, and shown as 50%
+        place.dataset.unit === '%' ? ' as a share: 0.5 is half' : ` ${place.dataset.unit}`,
+      ),
       make(
         'details',
         {},

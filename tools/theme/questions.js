@@ -23,7 +23,7 @@
     }
   }
 
-  // A number as a reader types it, 1,000 or 1/4 or 2e9; NaN for anything else.
+  // A number as a reader types it, 1,000 or 1/4 or 2e9; NaN for anything else, such as 1/0.
   function number(text) {
     const one = String.raw`(?:\d{1,3}(?:,\d{3})+|\d+|(?=\.\d))(?:\.\d*)?(?:e[+-]?\d+)?`;
     const found = text.trim().match(new RegExp(`^([+-]?${one})(?: ?/ ?(${one}))?$`, 'i'));
@@ -31,7 +31,8 @@
     const [top, bottom] = found
       .slice(1)
       .map((part) => (part === undefined ? 1 : Number(part.replace(/,/g, ''))));
-    return top / bottom;
+    const x = top / bottom;
+    return Number.isFinite(x) ? x : NaN;
   }
 
   // For each set of right values, whether this answer is one of it. A figure may be off by a share of the

@@ -114,7 +114,8 @@
     const asked = query.toLowerCase().trim();
     const said = words(asked).filter((word) => !SKIPPED.has(word));
     const plain = said.length ? said : words(asked);
-    const wanted = plain.map((word) => [stem(word), ...(ALSO[word] || []).map(stem)]);
+    const also = (word) => (Object.hasOwn(ALSO, word) ? ALSO[word] : []);
+    const wanted = plain.map((word) => [word, ...also(word)].map(stem));
     if (!wanted.length) return [];
     const phrase = ` ${plain.map(stem).join(' ')} `;
     const typed = words(asked);
