@@ -1,5 +1,6 @@
 """The script runs as Python would run it alone: arguments, path, errors, exit status, and Ctrl-C."""
 
+import contextlib
 import json
 import os
 import signal
@@ -120,15 +121,91 @@ def test_an_error_in_a_hooked_call_has_the_scripts_own_traceback(tmp_path):
         'sparse.double(), sparse.to(torch.float64)',
         'torch.func.grad(lambda weight: (weight * weight).sum())(net[0].weight)',
         'torch.func.vmap(lambda row: row.clone() + 1)(x)',
+        'torch.vmap(lambda row: words(row).sum())(y[:8, None]).sum().backward()',
     ],
 )
 def test_a_look_leaves_special_tensors_alone(tmp_path, statement):
     pytest.importorskip('torch')
-    text = training(before='sparse = torch.eye(64).to_sparse()', after=statement)
+    before = '''sparse = torch.eye(64).to_sparse()
+words = nn.Embedding(10, 4)
+optimizer.add_param_group({"params": words.parameters()})'''
+    text = training(before=before, after=statement)
     run, _ = watched(tmp_path, text, seconds=3)
     assert run.watch.failure is None
     assert run.ended == 'steps'
     assert run.session.lines.calls
+
+
+@pytest.mark.parametrize('name', ['train.py', 'below/train.py'])
+def test_a_script_may_change_its_folder_and_read_beside_itself(tmp_path, name):
+    script = tmp_path / name
+    script.parent.mkdir(exist_ok=True)
+    (script.parent / 'settings.txt').write_text('found')
+    script.write_text(
+        'import os, pathlib, tempfile\n'
+        'here = pathlib.Path(__file__).parent\nos.chdir(tempfile.gettempdir())\n'
+        'print((here / "settings.txt").read_text(), __file__, type(__builtins__).__name__)\n'
+    )
+    said = []
+    for command in ([sys.executable, name], [sys.executable, '-m', 'why_slow', name]):
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+        said.append(done.stdout)
+    assert said == 2 * [f'found {script} module\n'], done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('steps', range(15, 28, 2))
+def test_nothing_is_left_on_by_a_script_that_ends_during_a_look(tmp_path, steps):
+    torch = pytest.importorskip('torch')
+    text = training(
+        before='taken = 0', after=f'taken += 1\n        if taken == {steps}: break', epochs=1
+    )
+    run, found = watched(tmp_path, text, seconds=60)
+    assert run.ended == 'script' and len(run.session.plain) >= 10
+    assert not torch.autograd._profiler_enabled()
+    assert not torch.overrides._get_current_function_mode_stack()
+    assert run.session.cost > 0 and run.session.usual['backwards'] == 1
+    assert 'growth_per_step' in run.session.memory and not found['notes']
+
+
+@pytest.mark.slow
+def test_a_failure_before_the_first_timed_step_is_told(tmp_path, monkeypatch, capsys):
+    pytest.importorskip('torch')
+    import why_slow.plan
+
+    def fail(session):
+        raise AttributeError('no such attribute')
+    monkeypatch.setattr(why_slow.plan, '_settings', fail)
+    with contextlib.suppress(Exception):        # there is no report
+        watched(tmp_path, training(), seconds=2)
+    said = capsys.readouterr().err
+    assert 'The watching failed with AttributeError: no such attribute, and the script was ended.' in said
+    assert 'train for some more' not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('update', ['trainer.step(8)', 'trainer.allreduce_grads(); trainer.update(8)'])
+def test_a_script_of_mxnet_that_imports_pytorch_too(tmp_path, update):
+    pytest.importorskip('torch')
+    pytest.importorskip('mxnet')
+    script = tmp_path / 'train.py'
+    script.write_text(f'''
+import torch
+from mxnet import autograd, gluon, np, npx
+npx.set_np()
+net = gluon.nn.Dense(4)
+net.initialize()
+trainer = gluon.Trainer(net.collect_params(), "sgd", {{"learning_rate": 0.01}})
+for _ in range(100_000):
+    with autograd.record():
+        loss = (net(np.ones((8, 16))) ** 2).mean()
+    loss.backward()
+    {update}
+    loss.item()
+''')
+    done = run('--seconds', '3', '--no-what-ifs', script)
+    assert done.returncode == 0 and 'A step takes' in done.stdout, done.stdout + done.stderr
+    assert 'failed' not in done.stdout + done.stderr
 
 
 @pytest.mark.slow

@@ -38,6 +38,32 @@ def test_the_rarer_one_ends_a_round():
     assert ends[-3:] == [11, 15, 19]
 
 
+def ends_of(passes_before_each_step, has_optimizer, steps=3):
+    """After how many backward passes a step ends, where so many come before each step of the optimizer."""
+    watch, optimizer = Watch(), Optimizer()
+    watch.has_optimizer = lambda: has_optimizer
+    ends, passes = [], 0
+    watch.end_step = lambda: ends.append(passes)
+    for _ in range(steps):
+        for _ in range(passes_before_each_step):
+            passes += 1
+            watch.backward_done()
+        if has_optimizer:
+            watch.optimizer_stepped(optimizer)
+    return ends
+
+
+def test_backward_passes_before_the_first_step_of_an_optimizer_end_none():
+    """Gradients that are accumulated, and the closure of LBFGS."""
+    assert ends_of(2, True) == [2, 4, 6]
+    assert ends_of(32, True) == [32, 64, 96]
+
+
+def test_an_optimizer_that_is_not_used_is_none_after_a_while():
+    assert ends_of(10, False, steps=1) == [4, 5, 6, 7, 8, 9, 10]
+    assert ends_of(202, True, steps=1) == [200, 201, 202, 202]      # it has one, and does not use it
+
+
 def test_an_optimizer_that_is_not_used_any_more():
     ends = rounds('dg' * 10 + 'd' * 150)
     assert 169 in ends

@@ -13,8 +13,10 @@ from why_slow.trial import Copy, random_states
 from why_slow.watch import Step, Watch
 from why_slow.whatifs import (
     Autocast,
+    Compiled,
     Foreach,
     Fused,
+    MatmulPrecision,
     Remedy,
     ReplayBatch,
     agreement,
@@ -428,3 +430,51 @@ def test_all_marks_are_taken_away(tmp_path):
 
     assert not _global_optimizer_post_hooks
     assert '__call__' not in vars(torch.nn.Sequential)
+
+
+def test_a_batch_that_is_replayed_is_not_the_last_of_an_epoch():
+    """It may be smaller, and a step with it faster for another reason."""
+    training = DataLoader(TensorDataset(torch.arange(10.0)), 4)
+    with Replayed() as replayed:
+        batches = iter(training)
+        next(batches), next(batches)
+        replayed.watch.keep_batch = True
+        assert len(next(batches)[0]) == 2 and replayed.watch.kept is None
+        next(iter(training))
+        assert len(replayed.watch.kept.batch[0]) == 4
+
+
+@pytest.fixture
+def precision():
+    """The settings for products in float32, put back afterwards."""
+    backends = torch.backends
+    owners = backends, backends.cuda.matmul, backends.mkldnn.matmul
+    before = [owner.fp32_precision for owner in owners]
+    yield owners
+    for owner, was in zip(owners, before, strict=True):
+        owner.fp32_precision = was
+
+
+def test_the_precision_of_products_is_left_as_it_was(precision):
+    remedy = MatmulPrecision(SimpleNamespace(torch=torch, watch=None, compiles=False))
+    before = [owner.fp32_precision for owner in precision]
+    remedy.apply()
+    remedy.restore()
+    assert [owner.fp32_precision for owner in precision] == before
+    precision[0].fp32_precision = 'tf32'  # by the newer setting; PyTorch does not tell the older one then
+    assert remedy.applies() is False
+
+
+def test_the_trial_of_a_compiled_model_leaves_gradients_as_they_are(monkeypatch):
+    """Those of a script that uses them after the backward pass, without an optimizer."""
+    monkeypatch.setattr(torch, 'compile', lambda forward: forward)
+    net = torch.nn.Linear(3, 2)
+    net(torch.ones(4, 3)).sum().backward()
+    before = [p.grad.clone() for p in net.parameters()]
+    trial = Copy(torch, net, (torch.ones(4, 3),), {})
+    session = SimpleNamespace(torch=torch, watch=None, notes=[], copy=trial)
+    assert Compiled(session).prepare(60) is not None, session.notes
+    for p, gradient in zip(net.parameters(), before, strict=True):
+        assert torch.equal(p.grad, gradient)
+    net.weight.register_post_accumulate_grad_hook(lambda p: None)
+    assert Compiled(session).prepare(60) is None and 'hooks of the script' in session.notes[-1]

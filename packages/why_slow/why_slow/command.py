@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from why_slow import mxnet_hooks, script, torch_hooks
+from why_slow import looks, mxnet_hooks, script, torch_hooks
 from why_slow.imports import AfterImport
 from why_slow.plan import Session, plan
 from why_slow.watch import Ended, Watch
@@ -93,7 +93,7 @@ def _unwritable(path: str) -> str:
 
 
 class Progress:
-    """What is being done now, as one line on stderr if that is a terminal, else as a few lines."""
+    """What is being done now, a line on stderr for each thing."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -121,15 +121,15 @@ class Run:
 
     def _torch(self, torch: Any) -> None:
         self.session.torch = torch
-        self.session.patches = torch_hooks.attach(torch, self.watch)
+        self.session.patches.add(torch_hooks.attach(torch, self.watch))
 
     def _mxnet(self, mxnet: Any) -> None:
         self.session.mxnet = mxnet
-        patches = mxnet_hooks.attach(mxnet, self.watch)
-        self.session.patches.replaced += patches.replaced
+        self.session.patches.add(mxnet_hooks.attach(mxnet, self.watch))
 
     def start(self) -> None:
         """Begin to watch."""
+        looks.own_files().clear()  # a notebook may have watched another cell
         self.watch.plan = plan(self.session)
         next(self.watch.plan)
         self.watch.given_up = self._given_up
@@ -255,6 +255,9 @@ class Run:
     def _no_steps(self) -> str:
         """Why there is no report."""
         watch, session = self.watch, self.session
+        if watch.failure is not None:
+            kind = type(watch.failure).__name__
+            return f'The watching failed with {kind}: {watch.failure}, and the script was ended.'
         if watch.steps:
             return (
                 f'The script took only {watch.steps} step{"s" * (watch.steps > 1)} before it ended, too '

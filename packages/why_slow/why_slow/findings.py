@@ -461,10 +461,10 @@ def float64(e: Evidence) -> Finding | None:
         )
         at_most = max(1.0, e.in_float32)
     else:
-        evidence = (
-            f'{percent(share)} of a step are operators on float64, of which half as many numbers fit into a '
-            'cache line or a register.'
-        )
+        used = 'The optimizer changes parameters in float64'
+        if share:
+            used = f'{percent(share)} of a step are operators on float64'
+        evidence = f'{used}, of which half as many numbers fit into a cache line or a register as of float32.'
         at_most = without(1, max(share, 0.5 if numbers else 0) / 2)
     return Finding('float64', 'The model computes in float64', evidence, looks.named(where), at_most)
 

@@ -32,14 +32,16 @@ class AfterImport(importlib.abc.MetaPathFinder):
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is None or spec.loader is None or not hasattr(spec.loader, 'exec_module'):
             return spec
-        then = self.then.pop(name)
         loader = spec.loader
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module  # the loader is again as it was
             execute(module)
-            then(module)
+            # Not before: who only asks for a spec, or fails and tries again, has not imported it yet.
+            then = self.then.pop(name, None)
+            if then is not None:
+                then(module)
 
         loader.exec_module = exec_module
         return spec

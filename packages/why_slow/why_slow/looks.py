@@ -78,6 +78,8 @@ def is_generated(filename: str) -> bool:
 
 def runs_operators(filename: str) -> bool:
     """Whether a file's code is there to run operators, so that time in it is no gap between them."""
+    if is_scripts(filename):  # whatever the reader has called it
+        return False
     if filename.endswith(('_tensor.py', 'functional.py', '_ops.py')) or is_generated(filename):
         return True
     if filename == '<string>':  # the guards of a compiled function
@@ -362,7 +364,6 @@ class LineLook:
     def __init__(self, torch: Any, watch: Any) -> None:
         self.calls: dict[tuple, Calls] = {}
         self.saved: dict[int, int] = {}
-        self.seconds_in_rest = 0.0
         self.torch = torch
         self.watch = watch
         self.parameters: set[int] = set()
@@ -391,8 +392,6 @@ class LineLook:
         one.count += 1
         one.seconds += seconds
         one.graph = one.graph or self.torch.is_grad_enabled()
-        if watch.part == 'rest':
-            self.seconds_in_rest += seconds
         if name in ROWS and args and isinstance(args[0], Tensor) and id(args[0]) not in parameters:
             self.kept.append(args[0])  # so that its id means this tensor for the whole step
             one.arguments[id(args[0])] += 1
@@ -414,12 +413,15 @@ class LineLook:
         line = scripts_line(frame)
         if line is None or sparse or id(weights) not in self.parameters or indices.device.type != 'cpu':
             return
+        indices = indices.detach()
+        try:
+            rows = indices.unique().tolist()
+        except RuntimeError:  # in torch.func
+            return
         table = self.tables.get(id(weights))
         if table is None:
             size = weights.numel() * weights.element_size()
             table = self.tables[id(weights)] = Table(line, weights.shape[0], size)
-        indices = indices.detach()
-        rows = indices.unique().tolist()
         table.looked_up.update(rows)
         table.positions += indices.numel()
         # A table of types, such as first and second sentence, is looked up with one or two indices.

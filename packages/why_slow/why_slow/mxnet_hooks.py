@@ -20,21 +20,8 @@ def attach(mxnet: Any, watch: Watch) -> Patches:
     from mxnet import autograd, gluon
 
     patches = Patches()
-    stepping = gluon.Trainer.step
-
-    @functools.wraps(stepping)
-    def step(self, *args, **kwargs):
-        if not watch.active or not watch.mine():
-            return stepping(self, *args, **kwargs)
-        watch.enter('optimizer')
-        try:
-            result = stepping(self, *args, **kwargs)
-        finally:
-            watch.leave()
-        watch.optimizer_stepped(self)
-        return result
-
-    patches.put(gluon.Trainer, 'step', step)
+    for name in ('step', 'update'):  # neither calls the other; update follows allreduce_grads and clipping
+        patches.put(gluon.Trainer, name, _ends_a_step(watch, getattr(gluon.Trainer, name)))
     called = gluon.Block.__call__
 
     def __call__(self, *args, **kwargs):
@@ -67,6 +54,22 @@ def attach(mxnet: Any, watch: Watch) -> Patches:
     return patches
 
 
+def _ends_a_step(watch: Watch, original: Any) -> Any:
+    @functools.wraps(original)
+    def marked(self, *args, **kwargs):
+        if not watch.active or not watch.mine():
+            return original(self, *args, **kwargs)
+        watch.enter('optimizer')
+        try:
+            result = original(self, *args, **kwargs)
+        finally:
+            watch.leave()
+        watch.optimizer_stepped(self)
+        return result
+
+    return marked
+
+
 def _within(watch: Watch, part: str, count: str, original: Any) -> Any:
     @functools.wraps(original)
     def marked(*args, **kwargs):
@@ -84,6 +87,9 @@ def _loader(gluon: Any, watch: Watch, patches: Patches) -> None:
     starting = DataLoader.__iter__
 
     def __iter__(self):
+        if not watch.active or not watch.mine():
+            yield from starting(self)
+            return
         watch.counts['epochs'] += 1
         with watch.within('start of an epoch'):
             batches = iter(starting(self))
@@ -110,7 +116,6 @@ class ReadLook:
         self.calls: dict[tuple, Calls] = {}
         self.parameters: set[int] = set()
         self.saved: dict[int, int] = {}
-        self.seconds_in_rest = 0.0
         self.patches = Patches()
 
     def start(self) -> None:

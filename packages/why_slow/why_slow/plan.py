@@ -45,7 +45,6 @@ class Session:
     patches: Patches = field(default_factory=Patches)
     cores: int = 1  # that this process can keep busy
     roots: list[Any] = field(default_factory=list)
-    classes: list[str] = field(default_factory=list)
     warm: int = 0
     plain: list[Step] = field(default_factory=list)
     usual: dict[str, int] = field(default_factory=dict)
@@ -63,6 +62,8 @@ class Session:
     compiles: bool = False
     compiled: dict[str, Any] = field(default_factory=dict)
     compiled_before: dict[str, Any] = field(default_factory=lambda: _compilation())
+    compiled_then: dict[str, Any] = field(default_factory=dict)  # before the first timed step
+    grown: float = 0.0  # bytes, during the timed steps
     doubled: tuple[float, float, float] | None = None
     narrowed: tuple[float, float, float] | None = None
     results: list[whatifs.Result] = field(default_factory=list)
@@ -86,6 +87,8 @@ class Session:
 
     def restore(self) -> None:
         """Switch back what is switched, and take all marks away."""
+        if self.watch.plan is not None:
+            self._end_plan()
         if self.switched is not None and self.changed:
             try:
                 self.switched.restore()
@@ -97,6 +100,15 @@ class Session:
                 look.stop()
         self.watch.active = False
         self.patches.restore()
+
+    def _end_plan(self) -> None:
+        """End what the plan was doing in the step in which the script has ended, such as a look."""
+        try:
+            self.watch.plan.close()
+        except ValueError:
+            pass  # it runs just now, since it is the plan that ends the script
+        except Exception as error:  # the report must come all the same
+            self.notes.append(f'The last look could not be ended: {type(error).__name__}: {error}')
 
     def end_profile(self) -> None:
         """End a profile of PyTorch that the script has left open: it was ended before it could."""
@@ -120,33 +132,49 @@ def plan(session: Session) -> Generator[None, Step, None]:
     if _ranks(session) > 1:
         yield from _on_ranks(session)
         return
-    before = _compilation()
-    memory = _resident()
+    try:
+        yield from _watched(session, began, until)
+    finally:  # also where the script ends by itself, or by Ctrl-C
+        if session.plain:
+            _sum_up(session)
+    if session.torch is None:
+        return
+    if session.what_ifs:
+        _try_on_copy(session)
+        yield from _what_ifs(session, until)
 
-    yield from _timed(session, LOOK_AFTER, began + 0.4 * session.seconds)
-    grown = _resident() - memory
+
+def _watched(session: Session, began: float, until: float) -> Generator[None, Step, None]:
+    """Timed steps, looks at others, and timed steps again."""
+    session.compiled_then = _compilation()
+    memory = _resident()
+    try:
+        yield from _timed(session, LOOK_AFTER, began + 0.4 * session.seconds)
+    finally:
+        session.grown = _resident() - memory
     if perf_counter() - began < LOOKS * session.seconds:
         session.say('looking at single steps')
         yield from _look(session)
     session.say('timing steps')
     memory = _resident()  # what the looks have taken is not the script's
     enough = began + PLAIN * session.seconds
-    while perf_counter() < enough or (
-        len(session.plain) < PLAIN_STEPS and perf_counter() < began + 0.3 * session.seconds
-    ):
-        yield from _timed(session, 1, until)
-        if len(session.plain) >= 1000:
-            break
+    try:
+        while perf_counter() < enough or (
+            len(session.plain) < PLAIN_STEPS and perf_counter() < began + 0.3 * session.seconds
+        ):
+            yield from _timed(session, 1, until)
+            if len(session.plain) >= 1000:
+                break
+    finally:
+        session.grown += _resident() - memory
+
+
+def _sum_up(session: Session) -> None:
+    """What follows from all timed steps together."""
     session.usual = usual_counts(session.plain)
-    grown += _resident() - memory
-    session.memory['growth_per_step'] = max(0.0, grown / len(session.plain))
-    session.compiled = _compiled(before, _compilation(), session.compiled_before)
+    session.memory['growth_per_step'] = max(0.0, session.grown / len(session.plain))
+    session.compiled = _compiled(session.compiled_then, _compilation(), session.compiled_before)
     session.cost = _own_cost(session)
-    if session.torch is None:
-        return
-    if session.what_ifs:
-        _try_on_copy(session)
-        yield from _what_ifs(session, until)
 
 
 def _timed(session: Session, steps: int, until: float) -> Generator[None, Step, None]:
@@ -272,7 +300,6 @@ def _find_modules(session: Session, step: Step) -> None:
         if session.warm > 2:
             found = [grandchild for child in found for grandchild in child.children()]
     mark_modules(session.torch, session.watch, session.patches, found)
-    session.classes = sorted({type(root).__name__ for root in session.roots})
 
 
 def _settings(session: Session) -> None:
@@ -297,17 +324,9 @@ def _settings(session: Session) -> None:
     settings['profiler'] = torch.autograd._profiler_enabled() or session.watch.profiles > 0
     settings['deterministic'] = torch.are_deterministic_algorithms_enabled()
     settings['threads'] = torch.get_num_threads()
-    settings['foreach'] = [
-        g.get('foreach') for o in session.watch.optimizers.values() for g in o.param_groups
-    ]
-    settings['fused'] = [g.get('fused') for o in session.watch.optimizers.values() for g in o.param_groups]
-    settings['float64'] = sum(
-        p.numel()
-        for o in session.watch.optimizers.values()
-        for g in o.param_groups
-        for p in g['params']
-        if p.dtype == torch.float64
-    )
+    groups = [g for o in session.watch.optimizers.values() for g in getattr(o, 'param_groups', ())]
+    settings['foreach'] = [g.get('foreach') for g in groups]
+    settings['float64'] = sum(p.numel() for g in groups for p in g['params'] if p.dtype == torch.float64)
     frames = _compilation().get('frames', 0)
     session.compiles = frames > session.compiled_before.get('frames', 0)
 
@@ -444,13 +463,14 @@ def _sizes(session: Session) -> None:
     if session.torch is None:
         return
     Tensor = session.torch.Tensor
-    parameters = [p for o in watch.optimizers.values() for g in o.param_groups for p in g['params']]
+    optimizers = [o for o in watch.optimizers.values() if hasattr(o, 'param_groups')]
+    parameters = [p for o in optimizers for g in o.param_groups for p in g['params']]
     size = lambda tensors: float(sum(t.numel() * t.element_size() for t in tensors))  # noqa: E731
     memory['parameters'] = size(parameters)
     memory['gradients'] = size(p.grad for p in parameters if p.grad is not None and not p.grad.is_sparse)
     memory['optimizer'] = size(
         v
-        for o in watch.optimizers.values()
+        for o in optimizers
         for s in o.state.values()
         if isinstance(s, dict)
         for v in s.values()
@@ -571,7 +591,7 @@ def _what_ifs(session: Session, until: float) -> Generator[None, Step, None]:
     end = until
     if session.copy is not None and not session.compiles:
         until -= min(25.0, 0.35 * (end - perf_counter()))  # left for torch.compile
-    chosen = [r for r in whatifs.remedies(session) if r.applies() and r.worth_testing()]
+    chosen = [r for r in whatifs.remedies(session) if _may_be_tested(session, r)]
     step = statistics.median(s.seconds for s in session.ordinary())
     losses: dict[str, str] = {}
     steps = 2 * (len(chosen) + 2)
@@ -594,6 +614,15 @@ def _what_ifs(session: Session, until: float) -> Generator[None, Step, None]:
             session.results.append(result)
     if session.copy is not None and not session.compiles and signal_free():
         yield from _compile(session, end, step)
+
+
+def _may_be_tested(session: Session, remedy: whatifs.Remedy) -> bool:
+    """Whether a remedy applies and is worth a test; one that cannot tell leaves the others to be tested."""
+    try:
+        return remedy.applies() and remedy.worth_testing()
+    except Exception as error:
+        session.notes.append(f'{remedy.title} was not tested: {type(error).__name__}: {error}')
+        return False
 
 
 def _compile(session: Session, until: float, step: float) -> Generator[None, Step, None]:

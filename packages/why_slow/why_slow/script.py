@@ -1,5 +1,6 @@
 """Run a script or a module as Python would run it alone, and show its errors as Python would."""
 
+import builtins
 import os
 import runpy
 import sys
@@ -19,13 +20,14 @@ def run_file(path: str, arguments: list[str]) -> None:
     with open(path, 'rb') as file:
         source = file.read()
     main = types.ModuleType('__main__')
-    main.__file__ = path
-    main.__builtins__ = __builtins__
+    full = os.path.abspath(path)  # as Python has it, so that the script may change the folder
+    main.__file__ = full
+    main.__builtins__ = builtins
     main.__loader__ = None
     main.__spec__ = None
     main.__annotations__ = {}
     sys.modules['__main__'] = main
-    code = compile(source, path, 'exec', dont_inherit=True)
+    code = compile(source, full, 'exec', dont_inherit=True)
     exec(code, main.__dict__)
 
 

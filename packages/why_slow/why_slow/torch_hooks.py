@@ -53,6 +53,11 @@ class Patches:
         self.replaced.append((owner, name, vars(owner).get(name, MISSING)))
         setattr(owner, name, value)
 
+    def add(self, others: 'Patches') -> None:
+        """Take over what others have replaced."""
+        self.replaced += others.replaced
+        self.handles += others.handles
+
     def restore(self) -> None:
         """Put everything back, the last first."""
         while self.handles:
@@ -69,6 +74,7 @@ def attach(torch: Any, watch: Watch) -> Patches:
     """Mark the steps of all optimizers, the loader, the backward pass and ``torch.save``."""
     patches = Patches()
     watch.torch = torch
+    watch.has_optimizer = lambda: _has_optimizer(torch)
     _optimizers(watch, patches)
     _loader(torch, watch, patches)
     _backward(torch, watch, patches)
@@ -76,6 +82,11 @@ def attach(torch: Any, watch: Watch) -> Patches:
     _profiles(torch, watch, patches)
     _collectives(torch, watch, patches)
     return patches
+
+
+def _has_optimizer(torch: Any) -> bool:
+    """Whether an optimizer is alive; asked once, for it goes through all objects."""
+    return any(issubclass(type(thing), torch.optim.Optimizer) for thing in gc.get_objects())
 
 
 def _optimizers(watch: Watch, patches: Patches) -> None:
@@ -136,7 +147,9 @@ def _loader(torch: Any, watch: Watch, patches: Patches) -> None:
         watch.enter('loader')
         try:
             batch = following(self)
-            if watch.keep_batch and watch.kept is None and torch.is_grad_enabled():  # not of an evaluation
+            # Not of an evaluation, and not the last one of an epoch, which may be smaller.
+            last = self._num_yielded == _length(self) > 1
+            if watch.keep_batch and watch.kept is None and torch.is_grad_enabled() and not last:
                 watch.kept = KeptBatch(torch, self, batch)
         finally:
             watch.leave()
@@ -312,7 +325,7 @@ def modules_of(torch: Any, watch: Watch) -> list[Any]:
     trained = {
         id(p)
         for optimizer in watch.optimizers.values()
-        for group in optimizer.param_groups
+        for group in getattr(optimizer, 'param_groups', ())  # a trainer of MXNet has none
         for p in group['params']
     }
     modules = []

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Copy:
-    """The root module of the script, copied, and the input of its last forward pass.
+    """The root module of the script, copied, and the input of its longest forward pass that was seen.
 
     Args:
         autocast: the type to which autocast was switched on in that pass, or None.

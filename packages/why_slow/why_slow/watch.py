@@ -29,7 +29,10 @@ os.register_at_fork(after_in_child=_forked)
 
 LEARNED = 8  # optimizer steps after which it is settled which optimizer ends a round
 FORGOTTEN = 100  # optimizer steps without an end of a round, after which this is learned again
-WITHOUT_OPTIMIZER = 4  # backward passes without an optimizer step, after which a backward pass ends a step
+# Backward passes without an optimizer step, after which a backward pass ends a step: of a script without any
+# optimizer, and of one that has an optimizer and may accumulate gradients.
+WITHOUT_OPTIMIZER = 4
+UNUSED_OPTIMIZER = 200
 
 
 class Ended(BaseException):
@@ -75,9 +78,7 @@ def usual_counts(steps: list[Step]) -> dict[str, int]:
 def is_ordinary(step: Step, usual: dict[str, int]) -> bool:
     """Whether a step contains nothing that other steps do not contain: no evaluation, no checkpoint, no
     new epoch."""
-    return all(
-        count <= usual.get(name, 0) for name, count in step.counts.items() if name != 'synchronizations'
-    )
+    return all(count <= usual.get(name, 0) for name, count in step.counts.items())
 
 
 class Watch:
@@ -112,6 +113,7 @@ class Watch:
         self.closures = False  # whether an optimizer was given a closure
         self.backwards_alone = 0
         self.by_backward = False
+        self.has_optimizer: Callable[[], bool] = lambda: False  # whether the script has made one
         self.forward_call: Callable | None = None  # replaces the root module's call while a what-if is tried
         self.keep_input = False
         self.inputs: dict[int, Call] = {}  # of each root module, by its id
@@ -217,11 +219,15 @@ class Watch:
 
     def backward_done(self) -> None:
         """A backward pass is over. Without any optimizer it ends a step."""
-        if not self.order:
-            self.backwards_alone += 1
-            self.by_backward = self.by_backward or self.backwards_alone >= WITHOUT_OPTIMIZER
-            if self.by_backward:
-                self.end_step()
+        if self.order:
+            return
+        self.backwards_alone += 1
+        if self.backwards_alone == WITHOUT_OPTIMIZER and not self.has_optimizer():
+            self.by_backward = True
+        if self.backwards_alone == UNUSED_OPTIMIZER:
+            self.by_backward = True
+        if self.by_backward:
+            self.end_step()
 
     def end_step(self) -> None:
         """Hand the finished step to the plan, outside of all clocks; raise :class:`Ended` when the plan is

@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any
 
 from why_slow.trial import random_states, set_random_states
-from why_slow.watch import Step, is_ordinary, usual_counts
+from why_slow.watch import Step, is_ordinary
 
 LEAST = 1.02  # a ratio must lie beyond this to be called faster, and below its inverse for slower
 NO_GAIN = 1.05  # an interval within this and its inverse is called no gain
@@ -261,7 +261,11 @@ class MatmulPrecision(Remedy):
     id, title = 'matmul-precision', 'float32 products in medium precision'
 
     def applies(self):
-        if self.torch.get_float32_matmul_precision() != 'highest' or self.session.compiles:
+        try:
+            precision = self.torch.get_float32_matmul_precision()
+        except RuntimeError:  # the script sets it by each backend's fp32_precision
+            return False
+        if precision != 'highest' or self.session.compiles:
             return False
         a = self.torch.ones(256, 256) / 3
         a[0, 0] = 1.001
@@ -271,11 +275,19 @@ class MatmulPrecision(Remedy):
         self.restore()
         return not self.torch.equal(exact, changed)  # otherwise this machine has nothing to switch
 
+    def _matmuls(self):
+        """Where PyTorch keeps the setting for each backend."""
+        backends = self.torch.backends
+        return backends.cuda.matmul, backends.mkldnn.matmul
+
     def apply(self):
+        self.kept = [matmul.fp32_precision for matmul in self._matmuls()]
         self.torch.set_float32_matmul_precision('medium')
 
     def restore(self):
         self.torch.set_float32_matmul_precision('highest')
+        for matmul, precision in zip(self._matmuls(), self.kept, strict=True):
+            matmul.fp32_precision = precision  # 'none', where it follows a more general setting
 
 
 class ReplayBatch(Remedy):
@@ -386,8 +398,7 @@ class Autocast(Forward):
 
 
 class ChannelsLast(Forward):
-    """Images in the layout in which the channels come last; the parameters of convolutions are laid out so
-    as well."""
+    """Images in the layout in which the channels come last."""
 
     id, title = 'channels-last', 'images with the channels last'
 
@@ -418,7 +429,13 @@ class Compiled(Forward):
         ``seconds``."""
         session, torch = self.session, self.torch
         trial, module = session.copy, session.copy.original
-        gradients = [p.grad for p in module.parameters()]
+        parameters = list(module.parameters())
+        if any(getattr(p, '_post_accumulate_grad_hooks', None) for p in parameters):
+            session.notes.append('torch.compile was not tested: hooks of the script act on each gradient.')
+            return None
+        gradients = [p.grad for p in parameters]
+        for p in parameters:
+            p.grad = None  # or the backward pass of the trial would be added to what the script has there
         buffers = [b.detach().clone() for b in module.buffers()]
         before = signal.getsignal(signal.SIGALRM)
         try:
@@ -438,7 +455,7 @@ class Compiled(Forward):
             return None
         finally:
             signal.signal(signal.SIGALRM, before)
-            for p, gradient in zip(module.parameters(), gradients, strict=True):
+            for p, gradient in zip(parameters, gradients, strict=True):
                 p.grad = gradient
             with torch.no_grad():
                 for buffer, value in zip(module.buffers(), buffers, strict=True):
@@ -759,8 +776,3 @@ def compare_losses(session: Any, chosen: list[Remedy]) -> Generator[None, Step, 
     with contextlib.suppress(Exception):
         state.restore()
     return found
-
-
-def settle(session: Any, steps: list[Step]) -> None:
-    """What an ordinary step is, from what has been seen."""
-    session.usual = usual_counts(steps)
