@@ -67,12 +67,13 @@ def evaluate_accuracy_gpu(net: Callable, data_iter: Iterable,
     """Share of right predictions on one device: by default the one that the network is on.
 
     Args:
-        net: a module, which is evaluated in ``eval`` mode and left in the mode that it had; or any
-            function, if a device is named.
+        net: a module, which is evaluated in ``eval`` mode and left in the mode that it had, each of its
+            parts too; or any function, if a device is named.
     """
     module = isinstance(net, nn.Module)
     device = device or (next(net.parameters()).device if module else torch.device('cpu'))
-    right, training = Accumulator(2), module and net.training
+    right = Accumulator(2)
+    modes = [(part, part.training) for part in net.modules()] if module else []
     if module:
         net.eval()
     try:
@@ -80,8 +81,8 @@ def evaluate_accuracy_gpu(net: Callable, data_iter: Iterable,
             for X, y in data_iter:
                 right.add(accuracy(net(X.to(device)), y.to(device)), y.numel())
     finally:
-        if training:
-            net.train()
+        for part, training in modes:
+            part.training = training
     return right[0] / right[1]
 
 

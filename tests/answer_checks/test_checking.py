@@ -85,6 +85,7 @@ def test_figures_are_right_within_a_share_and_counts_exactly(say):
     ('holds', ' Holds ', 'fails'), ('holds', np.str_('holds.'), 'fails'), (True, True, False),
     (False, np.bool_(False), True), (False, 'no', 'yes'), ('yes', True, 'no'), (False, 'False', 'True'),
     ({'a', 'b'}, ('b', 'A'), ['a']), ({'a', 'b'}, frozenset('ab'), {'a', 'c'}),
+    ({'GPU', 'CPU'}, {'gpu', 'CPU'}, {'GPU'}), ({1 / 3, 0.5}, {0.5, 0.3333}, {0.3333, 0.6}),
     ({5, 6, 7}, range(5, 8), {5, 6}), ({5, 6, 7}, {5.0: 1, 6.0: 1, 7.0: 1}.keys(), [5]),
     ([1, 2.0], (1, 2.02), (2.0, 1)), ([1, 2], np.array([1, 2]), np.array([2, 1])),
     ([1, 2], (i + 1 for i in range(2)), [1, 3])])
@@ -667,3 +668,19 @@ def test_a_time_that_physics_does_not_allow(monkeypatch):
         return x.sum(1)
     with pytest.raises(definitions.Missing, match='than moving the bytes takes'):
         measure(stops_the_checkers_own_clock, floor=1e-9)
+
+
+def test_an_exercise_with_a_check_for_a_framework_and_one_for_all(say):
+    one = {'x': Part(1, 'one', 'One?', 'One!')}
+    definitions.numbers('t-ex-both', **one)
+    definitions.numbers('t-ex-both', framework='pytorch', **one)
+    assert 'Right' in say('t-ex-both', x=1, framework='pytorch')
+    assert 'Right' in say('t-ex-both', x=1)
+
+
+def test_a_slip_of_a_set_or_a_list_is_known_again(say):
+    definitions.numbers('t-ex-sets', these=Part({1, 2}, 'a set', 'Which?', 'These.'),
+                        row=Part([1, 2], 'a list', 'In which order?', 'This.'),
+                        slips={'these': {(1, 3): 'Three is none.'}, 'row': {(2, 1): 'Turned round.'}})
+    said = say('t-ex-sets', these={1, 3}, row=[2, 1])
+    assert 'Three is none.' in said and 'Turned round.' in say('t-ex-sets', these={1, 2}, row=[2, 1])

@@ -34,6 +34,12 @@ def test_accuracy_leaves_the_mode_of_the_network():
     assert d2l.evaluate_accuracy_gpu(net, batches, torch.device('cpu')) == pytest.approx(4 / 5)
     assert net.training
     assert d2l.evaluate_accuracy_gpu(lambda x: x, batches) == pytest.approx(4 / 5)
+    net[1].eval()
+    d2l.evaluate_accuracy_gpu(net, batches, torch.device('cpu'))
+    assert [part.training for part in net.modules()] == [True, True, False]
+    net.eval()[0].train()
+    d2l.evaluate_accuracy_gpu(net, batches, torch.device('cpu'))
+    assert [part.training for part in net.modules()] == [False, True, False]
 
 
 @pytest.mark.parametrize(('how', 'shape'), [({}, (2, 3, 8, 8)), ({'use_1x1conv': True}, (2, 3, 8, 8)),

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from local_cluster import workers
+from local_cluster import cluster, ranks, workers
 from tools.source import ROOT
 
 
@@ -49,3 +49,30 @@ def test_the_extension_imports_no_framework_and_makes_names_known():
     out = subprocess.run([sys.executable, '-c', textwrap.dedent(code)], capture_output=True, text=True,
                          env={**os.environ, 'PYTHONPATH': str(ROOT)}, timeout=300)
     assert out.stdout.strip().endswith('fine'), out.stderr
+
+
+@pytest.mark.slow
+def test_a_new_group_has_the_new_code_of_a_worker_that_prepares_it(tmp_path, monkeypatch):
+    """And runs where its starter is now."""
+    def found(value):
+        workers.define('d2l_test_prepares', f'def prepare(): pass\ndef value(): return {value}')
+        with ranks.Ranks(1, prepare='d2l_test_prepares:prepare') as group:
+            return group.run('d2l_test_prepares:value') + group.run('os:getcwd')
+    assert found(1) == [1, os.getcwd()]
+    monkeypatch.chdir(tmp_path)
+    assert found(2) == [2, str(tmp_path)]
+
+
+@pytest.mark.slow
+def test_a_mistake_that_speaks_of_a_timeout_is_the_members_own():
+    code = """
+def join(rank): return rank
+def meet(rank):
+    import time
+    if rank: time.sleep(60)
+    else: join(rank, timeout=3)
+"""
+    workers.define('d2l_test_timeout', code)
+    with pytest.raises(cluster.ClusterError) as error, ranks.Ranks(2) as group:
+        group.run('d2l_test_timeout:meet')
+    assert str(error.value.member) == 'rank 0' and 'raised TypeError' in error.value.headline

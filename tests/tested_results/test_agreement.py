@@ -44,6 +44,20 @@ def test_texts_and_dictionaries_can_agree(same):
     agreement.check_agreement(same, type(same)(same))
 
 
+def test_arrays_in_dictionaries_are_compared():
+    one, same, other = ({'y': np.arange(3.0), 'n': n} for n in (1, 1, 2))
+    agreement.check_agreement(one, dict(reversed(same.items())))
+    for wrong, says in ((other, 'different numbers'), ({'y': np.arange(3.0)}, 'different keys'),
+                        ({**one, 'y': np.arange(4.0)}, 'different shapes')):
+        with pytest.raises(agreement.VariantError, match=says):
+            agreement.check_agreement(one, wrong)
+
+
+def test_text_beside_arrays_cannot_be_compared():
+    with pytest.raises(agreement.VariantError, match='cannot be compared.*work='):
+        agreement.check_agreement(('name', np.arange(3)), ('name', np.arange(3)))
+
+
 def test_long_lists_that_differ_make_a_short_error():
     numbers = list(range(10_000))
     with pytest.raises(agreement.VariantError) as error:

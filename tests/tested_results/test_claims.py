@@ -392,6 +392,9 @@ def test_results_of_programs_in_turn(weather):
     assert (c.kind, c.needs, c.windows, c.values) == ('estimate', ('weather',), 10, len(times.rounds))
     found = times.ratio('c', 'b')
     assert (c.value, c.low, c.high) == (found.value, found.low, found.high)
+    weather[0][:] = ['rain'] * 10 ** 6      # what was measured stands, whatever the weather is now
+    assert estimate('a-d', times.ratio('c', 'b'), '×', above=1.05).verdict == c.verdict == 'holds'
+    weather[0][:] = []
     with pytest.raises(ValueError, match='must be measured while that'):
         estimate('a-c', replace(found, needs=()), '×', needs='weather')
 

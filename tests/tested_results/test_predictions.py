@@ -138,6 +138,15 @@ def test_guesses_at_results_of_all_calls_are_kept(file, said, call):
         'a-b = 6  [a-b]\nyou guessed 3: off by a factor of 2.00')
 
 
+@pytest.mark.parametrize('call', [
+    'compare("a-b", a=f)', "compare(\n    'a-b',\n    a=f)", "count(id='a-b', what=3)"])
+def test_a_call_is_found_however_it_is_written(file, said, call):
+    page = file.parent / 'topic_one' / 'page.ipynb'
+    cells = [nbformat.v4.new_code_cell(call)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), page)
+    assert said(predict, 'a-b', 'How many?', 3).endswith('Locked: 3.')
+
+
 def test_a_claim_without_a_figure_answers_too(file, said):
     file.write_text('{"guesses": {"a-b": {"guess": 3}}}')
     assert 'you guessed 3; here is no figure' in said(

@@ -1,5 +1,6 @@
 """The measuring core, as an instrument (the quick part; ``instrument.py`` is the long one)."""
 
+import functools
 import gc
 import itertools
 import math
@@ -402,6 +403,18 @@ def test_a_variant_that_changes_its_input(changes):
     with pytest.raises(timing.VariantError, match="'in_place' changes 'mine'.*Copy 'mine' in each call"):
         timing.ratio(lambda: None, in_place, budget=0.01, names=('copy', 'in_place'))
     timing.ratio(lambda: 1, lambda: (changes(mine[:]), 1)[1], work=1, budget=0.01)
+
+
+@pytest.mark.parametrize('given', [
+    lambda mine: mine.sort,
+    lambda mine: lambda mine=mine: mine.sort(),
+    lambda mine: functools.partial(list.sort, mine),
+    lambda mine: functools.partial(mine.sort, reverse=False)])
+def test_a_variant_that_changes_what_it_is_given(given):
+    """As the object of a method, a default, or an argument."""
+    mine = list(range(100, 0, -1))
+    with pytest.raises(timing.VariantError, match='changes .*Copy'):
+        timing.ratio(lambda: None, given(mine), budget=0.01, names=('copy', 'in_place'))
 
 
 def test_a_variant_may_read_a_list_and_write_into_an_array():

@@ -56,8 +56,9 @@ def check(exercise: str = '', answer: Any = ..., *, framework: str | None = None
         given['answer'] = answer
     ways = _ways(exercise, given, framework)
     if len(ways) != 1:
-        checks = ' and one for '.join(NAMES[f] for f in frameworks)
-        options = ' or '.join(f'framework={f!r}' for f in frameworks)
+        named = [f for f in frameworks if f is not None]
+        checks = ' and one for '.join(NAMES[f] for f in named)
+        options = ' or '.join(f'framework={f!r}' for f in named)
         print(f'{exercise} has a check for {checks}. Which one is meant? Add {options}.')
         return
     one = found[exercise, ways[0]]
@@ -137,16 +138,16 @@ def _ways(label: str, given: dict[str, Any], framework: str | None) -> list[str 
     asks = {f: one.asks for (name, f), one in definitions.load().items() if name == label}
     ways = list(asks)
     if framework is not None:
-        return [f for f in ways if f in (None, framework)] or ways
+        return [f for f in ways if f == framework] or [f for f in ways if f is None] or ways
     # What follows decides only as long as more than one is left, and leaves them all if none fits.
     if len(ways) > 1:
         ways = [f for f in ways if asks[f].keys() == given.keys()] or ways
     if len(ways) > 1:
         named = _packages(list(given.values()))
-        ways = [f for f in ways if FRAMEWORKS[f] in named] or ways
+        ways = [f for f in ways if FRAMEWORKS.get(f) in named] or ways
     imported = [f for f in ways if FRAMEWORKS.get(f) in sys.modules]
     if len(ways) > 1:
-        ways = imported or ways
+        ways = imported or [f for f in ways if f is None] or ways
     return ways if imported else ways[:1]
 
 
@@ -338,6 +339,10 @@ def main() -> None:
     for topic in dict.fromkeys(one.topic for one in definitions.load().values()):
         print(f'{topic:22} {summary(kept, topic)}')
     print(f'{"all topics":22} {summary(kept)}')
+    known = {label for label, _ in definitions.load()}
+    solved = [label for label, state in kept.items() if label not in known and state.get('solved')]
+    if solved:
+        print(f'Of notebooks and scripts, which define their exercises themselves: {len(solved)} solved.')
 
 
 if __name__ == '__main__':

@@ -185,8 +185,10 @@ def slips_of(part: Part) -> list[tuple[str, list[Any]]]:
 
 def _slip(part: Part, answer: Any) -> str:
     """What is behind a wrong answer that has the right form, if that is known."""
+    # a slip is written as a key of a dictionary, which a set or a list cannot be
+    kind = type(part.expected) if isinstance(part.expected, set | list) else (lambda x: x)
     for said, wrong in slips_of(part):
-        if any(_same(answer, x, part.within) for x in wrong):
+        if any(_same(answer, kind(x), part.within) for x in wrong):
             return said
     return ''
 
@@ -322,11 +324,15 @@ def _same(answer: Any, expected: Any, within: float | None, what: str = '',
     if isinstance(expected, set):
         found = listed(answer, what, ordered=False)
         if all(isinstance(e, str) for e in expected):
-            odd = next((a for a in found if not _word(a) or choices and _word(a) not in choices), None)
+            offered = {_word(c) for c in choices}
+            odd = next((a for a in found if not _word(a) or offered and _word(a) not in offered), None)
             need(odd is None, what, f'{odd!r} is none of the words of the question.',
                  'Write them as they stand there.')
             return {*map(_word, found)} == {*map(_word, expected)}
-        return {number(a, what) for a in found} == expected
+        left = sorted(number(a, what) for a in found)
+        right = sorted(expected)
+        return len(left) == len(right) and all(
+            math.isclose(a, e, rel_tol=tolerance(e, within)) for a, e in zip(left, right, strict=True))
     return math.isclose(number(answer, what), expected, rel_tol=tolerance(expected, within))
 
 

@@ -30,6 +30,7 @@ from local_cluster.system import at_end
 
 HOST = '127.0.0.1'
 TIMEOUT = re.compile(r'(?i)timed?[ -]?out')     # what an error says that comes from waiting
+MISTAKE = re.compile(r'(Type|Value|Key|Index|Name|Attribute|Import|ModuleNotFound|UnboundLocal)Error\b')
 GRACE = 0.5            # seconds in which others may still say that they failed first,
 LATE_GRACE = 2.0       # and that they have waited too long as well
 PLACES = 0.5           # seconds in which members say where they are
@@ -93,8 +94,12 @@ class Member:
 
     @property
     def timed_out(self) -> bool:
-        """Whether it has raised because it has waited too long."""
-        return self.state == 'raised' and bool(TIMEOUT.search(self.answer))
+        """Whether it has raised because it has waited too long.
+
+        A mistake in the code may speak of a timeout too, such as an argument of that name.
+        """
+        waited = self.state == 'raised' and TIMEOUT.search(self.answer)
+        return bool(waited) and not MISTAKE.match(self.answer)
 
     @property
     def halted(self) -> bool:
@@ -203,7 +208,7 @@ class Group:
         m = self.members[name] = Member(name, log, out, bool(program), forked)
         known = {**environment(), **self._preset, **variables, **self._variables}
         with contextlib.suppress(OSError):      # it has died: waiting will tell
-            m.calls.send((known, str(out), str(log), list(program)))
+            m.calls.send((known, os.getcwd(), str(out), str(log), list(program)))
         return m
 
     def program(self, name: str, command: Sequence[str], **variables: str) -> Member:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from local_cluster import files, links, member
+from local_cluster import files, links, member, workers
 from local_cluster.system import at_end, readable
 
 START = 120.0       # seconds in which a template must have imported, and a member begun
@@ -110,18 +110,21 @@ def _end(process: subprocess.Popen, ours: socket.socket, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-_templates: dict[tuple[str, str, int], Template] = {}
+_templates: dict[tuple, Template] = {}
 
 
 def template(prepare: str, user: str, **variables: str) -> Template:
-    """The template of this process that has prepared so; a new one if there is none that lives."""
+    """The template of this process that has prepared so; a new one if there is none that lives, or if the
+    code of a worker has changed since, which the preparation may have imported."""
     if not hasattr(os, 'fork'):
         raise ClusterError('this system cannot fork a process: run groups on Linux or macOS, or in a '
                            'Linux machine inside this one, such as WSL')
     key = prepare, user, os.getpid()
-    if key not in _templates or not _templates[key].answers():
-        _templates[key] = Template(prepare, user, **variables)
-    return _templates[key]
+    versions = dict(workers.versions) if prepare else {}
+    made, made_of = _templates.get(key, (None, None))
+    if made is None or made_of != versions or not made.answers():
+        _templates[key] = made, _ = Template(prepare, user, **variables), versions
+    return made
 
 
 # What follows runs in the template.

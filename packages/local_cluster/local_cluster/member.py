@@ -84,13 +84,15 @@ def resolve(name: str) -> Callable:
 def run(calls: Connection, parent: int | None = None) -> NoReturn:
     """Become what the starter describes, a program or one that calls functions, until it is gone."""
     try:
-        environment, out, log, program = calls.recv()
+        environment, folder, out, log, program = calls.recv()
         die_with_parent(parent)     # the template, which ends when the starter does
         adopt_orphans()
         for path, number in ((out, 1), (log, 2)):       # of libraries in C++ as well
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             os.dup2(file, number)
             os.close(file)
+        with contextlib.suppress(OSError):      # it may be gone
+            os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
         if program:

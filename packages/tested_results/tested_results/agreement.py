@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import inspect
 import itertools
 import textwrap
@@ -21,9 +22,12 @@ class VariantError(RuntimeError):
 
 
 def arrays(x: Any) -> list[np.ndarray]:
-    """The numbers in ``x`` (arrays or tensors of either framework, nested in lists) as NumPy arrays."""
+    """The numbers in ``x`` (arrays or tensors of either framework, nested in lists and dictionaries) as NumPy
+    arrays."""
     if x is None:
         return []
+    if isinstance(x, dict):
+        return list(itertools.chain.from_iterable(arrays(y) for y in x.values()))
     if isinstance(x, list | tuple):
         if len(x) > 1 and all(isinstance(y, int | float) for y in x):
             return [np.asarray(x)]              # a list of numbers is one array
@@ -54,10 +58,18 @@ def disagreement(a: Any, b: Any, rtol: float = 1e-4, atol: float = 1e-5) -> str:
     for x in (a, b):
         if inspect.isgenerator(x) or inspect.iscoroutine(x) or isinstance(x, map | filter | zip):
             return f'return a {type(x).__name__}, whose work has not been done: let them go through it'
+    if isinstance(a, dict) and isinstance(b, dict):
+        if a.keys() != b.keys():
+            return 'return dictionaries with different keys'
+        b = {key: b[key] for key in a}      # in the same order
     xs, ys = arrays(a), arrays(b)
     if any(z.dtype.kind not in 'biufc' for z in (*xs, *ys)):
-        # texts, dictionaries, sets
-        return '' if type(a) is type(b) and bool(a == b) else (
+        # texts, sets
+        try:
+            same = type(a) is type(b) and bool(a == b)
+        except Exception:
+            return f'return what cannot be compared, such as text beside arrays in a {type(a).__name__}'
+        return '' if same else (
             f'return different things, of types {type(a).__name__} and {type(b).__name__}')
     shapes = [[z.shape for z in zs] for zs in (xs, ys)]
     if shapes[0] != shapes[1]:
@@ -96,12 +108,22 @@ def check_later_calls(first: dict[str, Any], last: dict[str, Any]) -> None:
 
 
 def _containers(f: Callable) -> dict[str, Any]:
-    """The lists, dictionaries and sets that a function names and did not make itself."""
-    code = getattr(f, '__code__', None)
-    if code is None:
-        return {}
-    found = inspect.getclosurevars(f)
-    named = {**found.globals, **found.nonlocals}
+    """The lists, dictionaries and sets that a function names or is given, and did not make itself.
+
+    They are its globals and what it closes over, its defaults, the object of a method, and the arguments of a
+    ``functools.partial``.
+    """
+    named: dict[str, Any] = {}
+    if isinstance(f, functools.partial):
+        named |= _containers(f.func)
+        named |= {f'argument {number}': x for number, x in enumerate(f.args, 1)}
+        named |= f.keywords
+    if getattr(f, '__self__', None) is not None:
+        named['the object of the method'] = f.__self__
+    if getattr(f, '__code__', None) is not None:
+        found = inspect.getclosurevars(f)
+        named |= {**found.globals, **found.nonlocals}
+        named |= {p.name: p.default for p in inspect.signature(f).parameters.values()}
     kinds = list | dict | set | bytearray
     return {name: x for name, x in named.items() if isinstance(x, kinds) and len(x) <= REMEMBERED}
 

@@ -108,11 +108,20 @@ def _parsed(guess: Any) -> dict:
 def _unscored(id: str) -> str:
     """Why no result will answer a guess, as far as the notebooks of this folder tell."""
     texts = [p.read_text(errors='replace') for p in Path.cwd().glob('*.ipynb')]
-    made = re.compile(rf"\b(compare|estimate|count|verify)\('{re.escape(id)}'")
-    if texts and not any(made.search(t) for t in texts):
+    made = re.compile(rf"""\b(compare|estimate|count|verify)\(\s*(id\s*=\s*)?['"]{re.escape(id)}['"]""")
+    if texts and not any(made.search(_code(t)) for t in texts):
         return f'No notebook in this folder claims {id!r}, so nothing was kept: check the id.'
     fact = any(re.search(rf'"id": "{re.escape(id)}",\s*"kind": "fact"', t) for t in texts)
     return f'{id!r} is a fact without a figure, so nothing was kept.' if fact else ''
+
+
+def _code(notebook: str) -> str:
+    """The code of a notebook, given as the text of its file; all of the text where that is no notebook."""
+    try:
+        cells = json.loads(notebook)['cells']
+        return '\n'.join(''.join(cell['source']) for cell in cells if cell['cell_type'] == 'code')
+    except (ValueError, LookupError, TypeError):
+        return notebook
 
 
 def _show(e: dict) -> str:
