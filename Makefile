@@ -1,6 +1,6 @@
 # The front door. Each target makes the environment in .venv first, if it is not there.
 #   PYTHON=…         take this interpreter        MXNET=mxnet-cu112   on an NVIDIA machine
-PY := $(shell for p in python3.11 python3 python; do "$$p" -c "" >/dev/null 2>&1 && { echo "$$p"; exit; }; done; \
+PY := $(shell for p in $(PYTHON) python3.11 python3 python; do "$$p" -c "" >/dev/null 2>&1 && { echo "$$p"; exit; }; done; \
         command -v uv >/dev/null 2>&1 && echo "uv run -q --no-project --python 3.11 python")
 FRONT = $(if $(PY),$(PY),$(error No Python here. Install Python 3.11 from python.org or your system, or uv, and try again)) tools/front.py
 export PYTHON REQUIREMENTS MXNET

@@ -137,6 +137,8 @@ def make_environment(command):
         for stamp in (STAMP, VENV / 'installed-tests'):
             if stamp.exists():
                 stamp.unlink()
+        if VENV.exists() and not version(str(PYTHON)):      # venv leaves a link that leads nowhere as it is
+            shutil.rmtree(str(VENV))
         subprocess.run([*maker, str(VENV)], check=True)
     except subprocess.CalledProcessError:        # Debian and Ubuntu have venv as a package of its own
         sys.exit('The virtual environment could not be made. On Debian and Ubuntu, install the '

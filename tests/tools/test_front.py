@@ -135,3 +135,29 @@ def test_a_failed_install_says_so_and_is_not_marked_done(monkeypatch, tmp_path):
     with pytest.raises(SystemExit, match='pip failed'):
         front.pip('--no-index', 'no-such-package-for-this-book')
     assert not (tmp_path / 'installed').exists()
+
+
+@pytest.mark.skipif(not shutil.which('make') or os.name == 'nt', reason='no make, or no sh')
+def test_make_takes_the_interpreter_that_is_named(tmp_path):
+    """Also where the system has none of the usual names."""
+    for program in ('make', 'sh'):
+        (tmp_path / program).symlink_to(shutil.which(program))
+    status, said = run('make', '-n', 'book', f'PYTHON={sys.executable}', PATH=str(tmp_path))
+    assert status == 0 and f'{sys.executable} tools/front.py book' in said, said
+    status, said = run('make', '-n', 'book', PATH=str(tmp_path))
+    assert status != 0 and 'No Python here' in said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == 'nt', reason='links')
+def test_an_environment_whose_interpreter_is_gone_is_made_anew(monkeypatch, tmp_path):
+    """As after an update of the system; venv would leave the link that leads nowhere."""
+    venv = tmp_path / '.venv'
+    (venv / 'bin').mkdir(parents=True)
+    (venv / 'bin' / 'python').symlink_to('/gone/python3.10')
+    for name, value in (('VENV', venv), ('STAMP', venv / 'installed'), ('PYTHON', venv / 'bin' / 'python')):
+        monkeypatch.setattr(front, name, value)
+    monkeypatch.setattr(front, 'choose', lambda command: [sys.executable, '-m', 'venv', '--without-pip'])
+    monkeypatch.setattr(front, 'pip', lambda *arguments: None)
+    front.make_environment('book')
+    assert front.version(str(venv / 'bin' / 'python')) and (venv / 'installed').exists()

@@ -1,6 +1,7 @@
 """Planted faults: they fit the notebooks, and a sample of them is run (`make mutants` runs all)."""
 
 import symtable
+import sys
 
 import nbformat
 import pytest
@@ -141,3 +142,17 @@ def test_a_variant_that_does_a_part_of_its_work_is_an_error(m):
     nb.cells = what_it_needs(nb)
     with pytest.raises(execution.CellFailed, match='VariantError: the variant'):
         mutants.execute(nb, ROOT / m.notebook, f'only({m.claim!r})', f'{m.claim}: ')
+
+
+@pytest.mark.parametrize('name', ['chapters/measuring/measuring_pytroch.ipynb', 'README.md'])
+def test_a_notebook_that_is_not_there_is_no_success(monkeypatch, capsys, name):
+    monkeypatch.setattr(sys, 'argv', ['mutants', name])
+    with pytest.raises(SystemExit) as end:
+        mutants.main()
+    assert end.value.code == 2 and 'no notebook of this book' in capsys.readouterr().err
+
+
+def test_a_planted_fault_that_was_not_tested_went_by():
+    assert [mutants.missed('planted', v) for v in ('fails', 'undecided', 'holds', 'gone', 'error: x')] == [
+        False, False, True, True, True]
+    assert not mutants.missed('swapped', 'gone')

@@ -48,8 +48,8 @@ class Input:
     """A slider, or with ``choices`` a list of (text, number).
 
     Args:
-        unit: of ``low``, ``high`` and ``start``; the model gets units without prefixes.
-        log: equal factors are equal ways of the slider.
+        unit: of ``low``, ``high``, ``start`` and ``choices``; the model gets units without prefixes.
+        log: equal factors are equal ways of the slider, whose ``low`` is above zero then.
         whole: no fractions.
         measured: where the start is found; ``start`` serves where it is not there.
         more: folded away with the others of its kind, until a reader asks for more.
@@ -68,6 +68,11 @@ class Input:
     measured: Source | None = None
     more: bool = False
     play: bool = False
+
+    def __post_init__(self) -> None:
+        if self.log and self.low <= 0 and not self.choices:
+            raise ValueError(f'the input {self.name!r} goes by equal factors, which never reach '
+                             f'low={self.low:g}: give it a low above zero, or log=False')
 
     @property
     def factor(self) -> float:

@@ -27,8 +27,11 @@
     }
     return withUnit(number(x / factor), { unit });
   }
+  const far = ([, n], x, i) => Math.abs(n * i.factor - x);
+  // of choices the nearest, for a number that was measured may lie between them
+  const choice = (x, i) => i.choices.reduce((best, one) => (far(one, x, i) < far(best, x, i) ? one : best));
   const shown = (x, i) =>
-    i.choices.length ? i.choices.find(([, n]) => n === x)[0] : number(x / i.factor, i.whole ? 0 : undefined);
+    i.choices.length ? choice(x, i)[0] : number(x / i.factor, i.whole ? 0 : undefined);
   const round = (x) => Number(x.toPrecision(3));
 
   // What a slider can be set to, in the unit of its label.
@@ -341,7 +344,7 @@
         select.addEventListener('change', () => set(i, Number(select.value)));
         fields[i.name] = {
           put: (x) => {
-            select.value = x;
+            select.value = choice(x * i.factor, i)[1];
           },
         };
         (i.more ? folded : grid).append(make('div', {}, label, select));

@@ -55,10 +55,10 @@ class Measurements:
         return Number(value, numbers[0].page)
 
     def _printed(self, source: Printed) -> Number | None:
-        match = re.search(source.text + PRINTED, self.texts.get(source.page, ''))
+        match = re.search(f'(?:{source.text}){PRINTED}', self.texts.get(source.page, ''))
         if match is None:
             return None
-        digits, unit = match.groups()
+        digits, unit = match.groups()[-2:]      # what stands before may have groups of its own
         return Number(float(digits.replace(',', '')) * UNITS.get(unit.rstrip('.:!?'), 1), source.page)
 
 

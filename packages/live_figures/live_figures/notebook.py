@@ -1,6 +1,7 @@
 """Functions of a notebook, for a figure that shows what the notebook computes."""
 
 import ast
+import hashlib
 import json
 import linecache
 import sys
@@ -34,8 +35,11 @@ def definitions(notebook: Path, known: dict[str, Any], skip: Iterable[str] = ())
     for node in [n for line in taken for n in ast.walk(line) if isinstance(n, ast.FunctionDef)]:
         node.body = [line for line in node.body if not _only_calls(line, skip)]
     source = ast.unparse(ast.Module(taken, []))
-    module = ModuleType(f'live_figures_of_{notebook.stem}')
-    module.__file__ = f'<definitions of {notebook.name}>'
+    path = str(notebook.resolve())
+    # not by the name alone, which a notebook in another folder may have, too
+    digest = hashlib.sha256(path.encode()).hexdigest()[:16]
+    module = ModuleType(f'live_figures_of_{notebook.stem}_{digest}')
+    module.__file__ = f'<definitions of {path}>'
     vars(module).update(known)
     sys.modules[module.__name__] = module       # here inspect looks for the source of a class
     linecache.cache[module.__file__] = (len(source), None, source.splitlines(True), module.__file__)

@@ -23,7 +23,8 @@ def show(x: Any, unit: str) -> str:
 
 def shown(x: float, one: Input) -> str:
     """The value of an input, given without a prefix, as its label names it."""
-    if one.choices:
-        return next(text for text, n in one.choices if n == x)
+    if one.choices:     # a number that was measured may lie between them
+        text, _ = min(one.choices, key=lambda choice: abs(choice[1] * one.factor - x))
+        return text
     x /= one.factor
     return f'{x:,.0f}' if one.whole else plain(x)

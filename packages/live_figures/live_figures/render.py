@@ -19,9 +19,12 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</t
 <meta name="viewport" content="width=device-width">
 <style>{style} body {{ margin: 0; font: 1rem/1.5 sans-serif; }}
 html[data-theme="dark"] {{ color: #ddd; --pst-color-background: #111; }}</style>
-<script>if (parent !== window) document.documentElement.dataset.theme =
-  parent.document.body.dataset.jpThemeLight === 'false' ? 'dark' : 'light'; {script}</script>
-<body>{figure}<script>if (parent !== window) new ResizeObserver(() => {{
+<script>try {{
+  if (parent !== window) document.documentElement.dataset.theme =
+    parent.document.body.dataset.jpThemeLight === 'false' ? 'dark' : 'light';
+}} catch {{ /* a page of another site does not tell */ }}
+{script}</script>
+<body>{figure}<script>if (frameElement) new ResizeObserver(() => {{
   frameElement.style.height = `${{document.body.scrollHeight + 40}}px`;
 }}).observe(document.body);</script>"""
 

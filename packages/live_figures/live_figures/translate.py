@@ -14,6 +14,11 @@ OPERATORS = {ast.Add: '+', ast.Sub: '-', ast.Mult: '*', ast.Div: '/', ast.Mod: '
              ast.And: '&&', ast.Or: '||'}
 FUNCTIONS = {'min', 'max', 'floor', 'ceil', 'sqrt', 'log2'}
 OURS = {'erlang_c': 'liveFiguresErlang'}        # with the names that they have in live.js
+# Words of JavaScript that are names in Python.
+RESERVED = frozenset(
+    'arguments case catch const debugger default delete do enum eval export extends function implements '
+    'instanceof interface let new package private protected public static super switch this throw typeof '
+    'var void'.split())
 
 
 def erlang_c(slots: int, load: float) -> float:
@@ -58,13 +63,16 @@ def javascript(model: Callable[..., dict[str, Any]]) -> str:
     if not function.body or not isinstance(function.body[-1], ast.Return) \
             or not isinstance(function.body[-1].value, ast.Dict):
         translator.refuse(function.body[-1])
-    names = [a.arg for a in function.args.args]
-    if function.args.kwarg:
+    arguments = function.args
+    names = [a.arg for a in arguments.args]
+    if arguments.defaults or arguments.vararg or arguments.kwonlyargs or arguments.posonlyargs:
+        translator.refuse(arguments)
+    if arguments.kwarg:
         if names:
-            translator.refuse(function.args)
-        head, start, names = function.args.kwarg.arg, '', [function.args.kwarg.arg]
-    else:
-        head, start = 'v', f'const {{{", ".join(names)}}} = v; '
+            translator.refuse(arguments)
+        head, start, names = arguments.kwarg.arg, '', [arguments.kwarg.arg]
+    else:       # no name of Python is called $
+        head, start = '$', f'let {{{", ".join(names)}}} = $; '
     body = translator.body(function.body, Scope(set(names), model.__globals__))
     translated = f'({head}) => {{ {start}{body} }}'
     if not translator.helpers:
@@ -122,6 +130,12 @@ class Translator:
             for node in ast.walk(line):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     names[node.id] = None
+        for name in [*scope.known, *names]:
+            if name in RESERVED:
+                raise ValueError(f'the model {self.model} may not call anything {name!r}: '
+                                 'JavaScript has that word for itself')
+        for argument in scope.known:        # it is declared already
+            names.pop(argument, None)
         declared = f'let {", ".join(names)}; ' if names else ''
         return declared + self.lines(lines, scope)
 

@@ -23,7 +23,8 @@ class Surface(torch.Tensor):
     def wait(self) -> torch.Tensor:
         """The numbers, as an ordinary tensor of its own, as soon as they are there.
 
-        What was queued after them is not waited for, as :meth:`cpu` does.
+        What was queued after them is not waited for, as :meth:`cpu` does; nor is what was written through
+        another name, such as a view (``x[0] = 5``).
         """
         self.place.check()
         return self.promise.result().clone()
