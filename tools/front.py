@@ -73,7 +73,7 @@ def pip(*args):
     """Install quietly into the environment, with a line that shows that it is alive."""
     log = VENV / 'install.log'
     began = time.time()
-    with log.open('w') as out:
+    with log.open('a') as out:      # several installations follow each other
         child = subprocess.Popen([*installer(), *args], stdout=out, stderr=subprocess.STDOUT,
                                  cwd=str(ROOT))
         try:

@@ -1,5 +1,5 @@
-// One slide at a time: → and ← (or space, page keys, a click on the right or left half), Home and End, N for
-// notes.
+// One slide at a time: → and ← (or space, page keys, a click; on the left third it goes back), Home and End, N
+// for notes.
 (() => {
   const slides = [...document.querySelectorAll('section')];
   const smallest = 11; // pixels of text, of 720
