@@ -53,6 +53,7 @@ from pathlib import Path
 
 from tools.source import ROOT
 
+NUMBER = re.compile(r'\d[\d,.]*')
 SOURCES = 'chapters/reference/bibliography.md'
 ENTRY = re.compile(r'(?m)^@\w+\{([^,\s]+),')
 LEADS = re.compile(r'<a id="([\w-]+)"></a>')

@@ -18,7 +18,6 @@ from tools.source import read, tree
 # `[6.0× faster](#hyb-pt-chain)` quotes a result, `[120 µs](#hyb-pt-chain:eager)` one of its two times;
 # Before the # stands the notebook, if it is another one, so that JupyterLab finds it.
 LINK = re.compile(r'\[((?:[^\[\]`]|`[^`]*`)+)\]\((?:[\w./-]+\.ipynb)?#([a-z0-9-]+?)(?::(\w+))?\)')
-NUMBER = re.compile(r'\d[\d,.]*')
 CELLS = re.compile(r'(?<!\\)\|')         # where a row of a table is divided
 CALLS = ('compare', 'estimate', 'count', 'verify')      # `d2l.compare(…)` and so on make a result
 OPTIONS = {'compare': {'above', 'below', 'work', 'needs', 'sync', 'clock'}}
@@ -263,7 +262,7 @@ def sentence(id: str, results: Mapping[str, Claim], asked: Collection[str] = ())
     """
     def put(m: re.Match) -> str:
         if m[2] in asked and m[2] != id:
-            return NUMBER.sub('…', m[1])
+            return markup.NUMBER.sub('…', m[1])
         if m[2] in results:
             with contextlib.suppress(Misfit):
                 return m[0].replace(f'[{m[1]}]', f'[{rendered(m[1], results[m[2]], m[3] or "")}]', 1)

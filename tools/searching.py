@@ -11,7 +11,7 @@ from pathlib import Path
 
 import bs4
 
-from tools.quotations import NUMBER
+from tools.markup import NUMBER
 
 NAME = '_static/search-index.js'
 # Of a page: what it draws around text, what a program reads or prints, and what stands in another entry.

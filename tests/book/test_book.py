@@ -11,7 +11,7 @@ import pytest
 
 from tested_results import machine
 from tested_results.ledgers import one_of_each_kind
-from tools import figures, ledger, quotations, searching, source
+from tools import figures, ledger, ledger_page, quotations, searching, source
 from tools.pages import DIVIDED, GONE, MADE, lead_on, prepare, shared
 from tools.source import ROOT
 from tools.theme import draw
@@ -166,7 +166,7 @@ def test_what_was_refuted_is_listed(html):
     # Of two ledgers of one machine, the one that no other page shows may be where a result fails.
     assert len(stored) > len(one_of_each_kind(stored))
     for led in stored:
-        name = f'{led.machine["processor"]}, PyTorch {led.machine["torch"]}'
+        name = f'{ledger_page.called(led, stored)}, PyTorch {led.machine["torch"]}'
         same = [other for other in stored if other.kind == led.kind]
         assert (f'<td><p>{name}</p></td>' in unescape(page)) == (len(same) > 1)
 

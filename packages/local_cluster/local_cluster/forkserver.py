@@ -137,6 +137,7 @@ def _main(number: str, user: str, prepare: str, *path: str) -> None:
     sys.path[:] = path
     if user:
         links.enter(user)
+    sys.dont_write_bytecode = True      # a worker that changes twice in a second has one time stamp
     if prepare:
         member.resolve(prepare)()
     wake, ended = os.pipe()
