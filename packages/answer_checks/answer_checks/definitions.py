@@ -185,11 +185,12 @@ def slips_of(part: Part) -> list[tuple[str, list[Any]]]:
 
 def _slip(part: Part, answer: Any) -> str:
     """What is behind a wrong answer that has the right form, if that is known."""
-    # a slip is written as a key of a dictionary, which a set or a list cannot be
-    kind = type(part.expected) if isinstance(part.expected, set | list) else (lambda x: x)
     for said, wrong in slips_of(part):
-        if any(_same(answer, kind(x), part.within) for x in wrong):
-            return said
+        for x in wrong:
+            if isinstance(part.expected, set | list):   # which cannot be the key of a dictionary
+                x = type(part.expected)(x)
+            if _same(answer, x, part.within):
+                return said
     return ''
 
 

@@ -110,7 +110,8 @@ def _end(process: subprocess.Popen, ours: socket.socket, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-_templates: dict[tuple, Template] = {}
+# with the versions of the workers of which each was made
+_templates: dict[tuple[str, str, int], tuple[Template, dict[str, int]]] = {}
 
 
 def template(prepare: str, user: str, **variables: str) -> Template:
@@ -123,7 +124,8 @@ def template(prepare: str, user: str, **variables: str) -> Template:
     versions = dict(workers.versions) if prepare else {}
     made, made_of = _templates.get(key, (None, None))
     if made is None or made_of != versions or not made.answers():
-        _templates[key] = made, _ = Template(prepare, user, **variables), versions
+        made = Template(prepare, user, **variables)
+        _templates[key] = made, versions
     return made
 
 
