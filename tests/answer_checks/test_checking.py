@@ -86,6 +86,7 @@ def test_figures_are_right_within_a_share_and_counts_exactly(say):
     (False, np.bool_(False), True), (False, 'no', 'yes'), ('yes', True, 'no'), (False, 'False', 'True'),
     ({'a', 'b'}, ('b', 'A'), ['a']), ({'a', 'b'}, frozenset('ab'), {'a', 'c'}),
     ({'GPU', 'CPU'}, {'gpu', 'CPU'}, {'GPU'}), ({1 / 3, 0.5}, {0.5, 0.3333}, {0.3333, 0.6}),
+    ({5, 6, 7}, [7, 5, 6, 5], [5, 6, 6]),
     ({5, 6, 7}, range(5, 8), {5, 6}), ({5, 6, 7}, {5.0: 1, 6.0: 1, 7.0: 1}.keys(), [5]),
     ([1, 2.0], (1, 2.02), (2.0, 1)), ([1, 2], np.array([1, 2]), np.array([2, 1])),
     ([1, 2], (i + 1 for i in range(2)), [1, 3])])

@@ -330,7 +330,7 @@ def _same(answer: Any, expected: Any, within: float | None, what: str = '',
             need(odd is None, what, f'{odd!r} is none of the words of the question.',
                  'Write them as they stand there.')
             return {*map(_word, found)} == {*map(_word, expected)}
-        left = sorted(number(a, what) for a in found)
+        left = sorted({number(a, what) for a in found})     # a list may say one of them twice
         right = sorted(expected)
         return len(left) == len(right) and all(
             math.isclose(a, e, rel_tol=tolerance(e, within)) for a, e in zip(left, right, strict=True))
