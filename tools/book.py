@@ -7,6 +7,8 @@ only if its code, the helpers, the settings or the machine changed.
 """
 
 import argparse
+import contextlib
+import hashlib
 import itertools
 import re
 import shutil
@@ -132,6 +134,12 @@ def topic_index(path: Path) -> Path:
     return path.relative_to(ROOT).with_name('index.html')
 
 
+def locks(stored: bool, html: Path) -> list[Path]:
+    """The locks of one build: of the tree that Sphinx reads, and of the folder that the pages go to."""
+    folder = hashlib.sha256(bytes(html)).hexdigest()[:16]
+    return [BUILD / ('stored.lock' if stored else 'book.lock'), BUILD / f'pages-{folder}.lock']
+
+
 def main() -> None:
     paths = source.notebooks()
     known = list(dict.fromkeys(map(topic, paths)))
@@ -143,7 +151,9 @@ def main() -> None:
     if unknown := sorted(set(args.topic) - set(known)):
         parser.error(f'there is no topic {", ".join(unknown)}; there are {", ".join(known)}')
     BUILD.mkdir(exist_ok=True)
-    with filelock.FileLock(BUILD / ('stored.lock' if args.stored else 'book.lock'), timeout=0):
+    with contextlib.ExitStack() as held:
+        for lock in locks(args.stored, args.to.resolve()):
+            held.enter_context(filelock.FileLock(lock, timeout=0))
         began = time.perf_counter()
         summary, lines = build(paths, args.topic, args.stored, args.to.resolve())
     print(f'{args.to.resolve() / "index.html"}\n{time.perf_counter() - began:.0f} s')
@@ -160,7 +170,7 @@ if __name__ == '__main__':
     except ledgers.Refused as e:
         sys.exit(f'{e}\nThe pages are as they were.')
     except filelock.Timeout:
-        sys.exit('Another make book runs in this folder: wait for its end, or stop it with Ctrl-C.')
+        sys.exit('Another make book makes these pages: wait for its end, or stop it with Ctrl-C.')
     except OSError as e:
         # a shutil.Error lists all files that could not be copied, each with the reason
         copied = isinstance(e, shutil.Error)

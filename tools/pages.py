@@ -84,6 +84,7 @@ REPAIRS = {name: (re.compile(pattern, re.DOTALL), instead) for name, pattern, in
 FIRST = 'msr-pt-all'           # the result that the first page shows
 LEARN = re.compile(r'<!-- learn: (.*?) -->', re.DOTALL)      # in a topic's first page: what one learns there
 FIGURE = re.compile(r'```\{figure\} (\S+)\n:alt: (.*)')
+IMAGE = re.compile(r'_images/([^"]+)"')         # in an address
 SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 MOVED = ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>This page has moved</title>'
          '<script>location.replace("{0}" + location.hash)</script>'
@@ -104,6 +105,7 @@ ON_THE_OTHER = ('<script>document.addEventListener("DOMContentLoaded", () => {{'
                 '}});</script>')
 # In a source tree, and among the pages made from it: the same word, as long as neither gave way to others.
 MADE = '.made'
+RUN = uuid.uuid4().hex          # this run of the program
 
 
 def put(path: Path, text: str) -> bool:
@@ -683,6 +685,14 @@ def repair(paths: list[Path]) -> None:
                          'write now, and mend REPAIRS in tools/pages.py')
 
 
+def drop_images(html: Path, paths: list[Path]) -> None:
+    """Delete the images that no page shows: those of outputs that have given way to others."""
+    shown = {name for path in paths for name in IMAGE.findall(path.read_text())}
+    for image in (html / '_images').glob('*'):
+        if image.name not in shown:
+            image.unlink()
+
+
 def described(page: str, about: str) -> str:
     """A page that tells a search engine, or a program that shows links, what it is about."""
     return page.replace('</head>', f'<meta name="description" content="{escape(about)}"/>\n</head>', 1)
@@ -756,6 +766,7 @@ def finish(html: Path, sphinx_source: Path, json_text: str, asked: set[str]) -> 
     # The one at the top only leads to the first page.
     whole = [path for path in html.rglob('*.html') if path != html / 'index.html']
     repair(whole)
+    drop_images(html, whole)
     front = html / f'{source.toc()[0]}.html'
     orders.put(html, there)
     known = entries.entries(articles)
@@ -793,12 +804,15 @@ def make(shown: dict, old: set[Path], sphinx_source: Path, html: Path) -> str:
     if stand(html, sphinx_source):
         return summary
     built = sphinx_source / '_build'
-    # From the start: else Sphinx keeps pages that were half-written when it was stopped, and its search
-    # knows terms and titles only of the pages that it makes anew. To delete the HTML alone gives the same
-    # pages, but would hide a warning on a source that is not read again; and it saves little, for most of
-    # the time is needed to write the pages.
-    shutil.rmtree(built, ignore_errors=True)
+    # When pages are made again in one run, other notebooks have been measured, and nothing else is changed:
+    # Sphinx makes those pages anew that show or quote them. Otherwise it begins from the start, also if it
+    # was stopped or has warned before, for it would keep a half-written page, and not repeat a warning.
+    complete = built / 'complete'
+    if not complete.exists() or complete.read_text() != RUN:
+        shutil.rmtree(built, ignore_errors=True)
+    complete.unlink(missing_ok=True)
     jupyter_book(sphinx_source)
+    complete.write_text(RUN)
     for folder in (new, gone):
         shutil.rmtree(folder, ignore_errors=True)
     try:

@@ -203,5 +203,5 @@ if __name__ == '__main__':
     except Mixed as e:
         sys.exit(str(e))
     except KeyboardInterrupt:
-        sys.exit('\ninterrupted: nothing was stored. What has run is kept: "make refresh KEPT=1" runs '
-                 'the rest and stores all of it')
+        sys.exit('\ninterrupted. What has run is kept: "make refresh KEPT=1" runs the rest, stores all of '
+                 'it, and puts its numbers into the text')

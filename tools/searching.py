@@ -7,6 +7,7 @@ import copy
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import bs4
@@ -14,6 +15,9 @@ import bs4
 from tools.markup import NUMBER
 
 NAME = '_static/search-index.js'
+ARTICLE = re.compile(r'<article\b.*</article>', re.DOTALL)     # what is a page's own; menus stand around it
+# Most of an article are the marks of colours in its code, which would be parsed only to be taken out.
+CODE = re.compile(r'<(pre|script|style)\b.*?</\1>', re.DOTALL)
 # Of a page: what it draws around text, what a program reads or prints, and what stands in another entry.
 NOT_TEXT = ('.headerlink, .cell_input, .cell_output, pre, script, style, img, .d2l-ledger, .d2l-predict, '
             '.d2l-mark, .d2l-run, .d2l-whose, .toggle-button, .live-figure')
@@ -22,11 +26,15 @@ Entry = tuple[int, str, str, str, str]      # page by number, anchor, kind, titl
 
 def read(html: Path, toc: list[str]) -> dict[str, bs4.Tag]:
     """The text of each page by its name, in the order of the book, without what is asked (:func:`hide`)."""
-    articles = {}
-    for name in toc:
-        articles[name] = bs4.BeautifulSoup((html / f'{name}.html').read_text(), 'html.parser').article
-        hide(articles[name])
-    return articles
+    return {name: parsed(ARTICLE.search((html / f'{name}.html').read_text())[0]) for name in toc}
+
+
+@lru_cache(maxsize=500)
+def parsed(article: str) -> bs4.Tag:
+    """The text of one page. While the book is measured, most pages are the same when they are made again."""
+    tag = bs4.BeautifulSoup(CODE.sub('', article), 'html.parser').article
+    hide(tag)
+    return tag
 
 
 def description(article: bs4.Tag, most: int = 200) -> str:

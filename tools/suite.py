@@ -63,7 +63,7 @@ def check(quick: bool, args: list[str]) -> int:
     """Run the checks; returns an exit status. Arguments of pytest choose tests, which run in turn."""
     style = subprocess.run([sys.executable, '-m', 'ruff', 'check', '--quiet', '.'], cwd=ROOT).returncode
     if quick:
-        tests = pytest('-m', 'not slow', *(args or BESIDE), 'tests')
+        tests = pytest('-m', 'not slow', *(args or [*BESIDE, 'tests']))
     elif args:
         tests = pytest(*NBVAL, *args)
     else:

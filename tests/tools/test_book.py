@@ -156,7 +156,18 @@ def test_a_topic_that_does_not_exist_is_named(program):
 
 def test_two_builds_at_once(program, tmp_path):
     """The second says so, and touches nothing."""
+    html = tmp_path / 'html'
     book.BUILD.mkdir(exist_ok=True)
-    with filelock.FileLock(book.BUILD / 'stored.lock'):
-        status, said = program('book', '--stored', '--to', f'{tmp_path}/html')
-    assert status == 1 and 'Another make book' in said and not (tmp_path / 'html').exists()
+    for lock in book.locks(stored=True, html=html):
+        with filelock.FileLock(lock):
+            status, said = program('book', '--stored', '--to', str(html))
+        assert status == 1 and 'Another make book' in said and not html.exists()
+
+
+def test_builds_that_share_a_folder_share_a_lock():
+    """Pages with stored outputs and those that are measured may be made at once, in two folders."""
+    def locks(stored, folder):
+        return set(book.locks(stored, book.BUILD / folder))
+    assert locks(True, 'html') & locks(False, 'html')
+    assert not locks(True, 'stored') & locks(False, 'html')
+    assert locks(True, 'stored') & locks(True, 'other')         # one tree

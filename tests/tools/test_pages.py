@@ -527,3 +527,25 @@ def test_pages_that_stopped_half_made_are_made_anew(standing, tmp_path):
     (tmp_path / 'src-stored/_build/html/half.html').write_text('')
     assert standing('new', 'new')[0] is None
     assert [p.name for p in (tmp_path / 'html').glob('*.html')] == ['index.html']
+
+
+def test_another_run_makes_the_pages_from_the_start(standing, tmp_path, monkeypatch):
+    """Within one run Sphinx may keep pages whose sources are the same."""
+    left = tmp_path / 'src-stored/_build/html/left.html'
+    left.write_text('')
+    standing('new', 'new')
+    assert left.exists()
+    monkeypatch.setattr(pages, 'RUN', 'another')
+    standing('newer', 'newer')
+    assert not left.exists()
+
+
+def test_images_that_no_page_shows_are_deleted(tmp_path):
+    """Where a notebook was measured again, the images of its outputs have other names."""
+    (tmp_path / '_images').mkdir()
+    for name in ('old.svg', 'new.svg'):
+        (tmp_path / '_images' / name).write_text('')
+    page = tmp_path / 'one.html'
+    page.write_text('<img src="../_images/new.svg"/>')
+    pages.drop_images(tmp_path, [page])
+    assert [image.name for image in (tmp_path / '_images').iterdir()] == ['new.svg']
