@@ -309,6 +309,31 @@ def test_forward_passes_that_a_backward_pass_uses_are_no_evaluation(tmp_path, te
 
 
 @pytest.mark.slow
+def test_padding_that_is_packed_is_passed_over(tmp_path):
+    before = """
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(1000, 64)
+        self.lstm = nn.LSTM(64, 64, batch_first=True)
+        self.out = nn.Linear(64, 10)
+
+    def forward(self, x):
+        words = (100 * x[:, :32].abs()).long() + 1
+        words[:, 8:] = 0
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.table(words), torch.full((len(words),), 8), batch_first=True)
+        return self.out(self.lstm(packed)[1][0][0])
+
+
+net = Packed()
+optimizer = torch.optim.Adam(net.parameters(), fused=True)
+"""
+    _, found = watched(tmp_path, training(before=before))
+    assert 'padding' not in ids(found)
+
+
+@pytest.mark.slow
 def test_many_modules_called_once_are_no_loop(tmp_path):
     """The model's own call is passed over, so that its layers are what is marked."""
     layers = ', '.join(['nn.Linear(64, 64), nn.ReLU()'] * 8)

@@ -194,6 +194,9 @@ def test_each_finding_leads_to_a_page_of_the_book():
         ('epochs', 'epoch'),
         ('evaluation', 'evaluation'),
         ('synchronization', '.item()'),
+        ('unused-gradients', 'gradients that nobody uses'),
+        ('repeated-backward', 'retain_graph=True'),
+        ('recomputation', 'checkpoint'),
     ],
 )
 def test_that_page_speaks_of_it(finding, word):

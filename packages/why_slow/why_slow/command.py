@@ -165,6 +165,11 @@ class Run:
             status = self._exit_status(end)
         except BaseException as error:
             self.ended, status = 'error', 1
+            if self.session.changed:
+                self.session.notes.append(
+                    f'The script failed while it was tried with a change ({self.session.switched.title}). '
+                    'That may be the reason: with --no-what-ifs it runs as it is.'
+                )
             script.show(error)
             if isinstance(error, KeyboardInterrupt):
                 status = 130

@@ -74,6 +74,9 @@ PAGES = {
     'embedding': 'chapters/start/symptoms_overhead.html',
     'padding': 'chapters/start/symptoms_step.html',
     'growing': 'chapters/start/symptoms_time.html',
+    'unused-gradients': 'chapters/start/symptoms_step.html',
+    'repeated-backward': 'chapters/start/symptoms_step.html',
+    'recomputation': 'chapters/memory/savings_pytorch.html',
     'small-batch': 'chapters/measuring/regimes_pytorch.html',
     'recompilation': 'chapters/hybridization/graphs_pytorch.html',
     'graph-breaks': 'chapters/hybridization/graphs_pytorch.html',
@@ -898,7 +901,8 @@ def embedding(e: Evidence) -> Finding | None:
 def padding(e: Evidence) -> Finding | None:
     """Positions of a batch that are there only to make its rows equally long."""
     tables = getattr(e.session.lines, 'tables', {})
-    if not tables:
+    packed = any(name == '_pack_padded_sequence' for found in e.by_line.values() for name, _ in found)
+    if not tables or packed:  # a recurrent network passes over what is packed
         return None
     table = max(tables.values(), key=lambda t: t.padding)
     share = table.padding / table.positions if table.positions else 0.0
@@ -946,6 +950,71 @@ def growing(e: Evidence) -> Finding | None:
         f'step, such as a list, a tensor by torch.cat, or a graph.',
         looks.named(line),
         factor,
+    )
+
+
+def unused_gradients(e: Evidence) -> Finding | None:
+    """Parts of a backward pass that lead to nothing but gradients that nobody uses."""
+    seen = e.session.not_needed
+    if seen is None or not seen.unused:
+        return None
+    # The profiler makes a node longer, but other parts of a step even more: this is a bound.
+    share = min(0.99, sum(seen.unused.values()) / e.mean)
+    if share < SHARE:
+        return None
+    line = max((line for line in seen.unused if line is not None), key=seen.unused.get, default=None)
+    if line is None:
+        return None
+    return Finding(
+        'unused-gradients',
+        'Gradients are computed that nobody uses',
+        f'The gradients of {seen.parameters:,} parameters, {seen.numbers:,} numbers in all, are cleared '
+        f'before an optimizer uses them, or no optimizer has these parameters. What serves nothing else '
+        f'takes {percent(share)} of a step, most of it for {looks.text_of(line)}. If the result of this line '
+        f'is all that you need there, take its detach(), or compute it under torch.no_grad().',
+        looks.named(line),
+        without(1, share),
+    )
+
+
+def repeated_backward(e: Evidence) -> Finding | None:
+    """Several backward passes through the same part of a graph."""
+    seen = e.session.not_needed
+    if seen is None or not seen.repeated:
+        return None
+    share = min(0.99, sum(seen.repeated.values()) / e.mean)  # a bound, as above
+    if share < SHARE:
+        return None
+    line = max(seen.repeated, key=seen.repeated.get)
+    return Finding(
+        'repeated-backward',
+        'The same part of the graph is run backwards several times',
+        f'It was run {times(seen.runs)} in a step, and what comes after the first time takes '
+        f'{percent(share)} of it. Most of that is for {looks.named(line)}: {looks.text_of(line)}. Add the '
+        f'losses and call backward() once; if the passes are there for numbers to print, such as norms of '
+        f'gradients, make them only when you print.',
+        _line_of(e, 'retain_graph') or looks.named(line),
+        without(1, share),
+    )
+
+
+def recomputation(e: Evidence) -> Finding | None:
+    """Activation checkpoints where there is memory enough without."""
+    tested = e.tested('no-activation-checkpoints')
+    if tested is None or tested.verdict != 'faster':
+        return None
+    calls = e.session.not_needed.checkpoints
+    text = (
+        f'The backward pass computes the forward pass of {sum(calls.values())} checkpointed functions again '
+        f'(torch.utils.checkpoint), and what they would keep fits into the memory that is free here.'
+    )
+    return Finding(
+        'recomputation',
+        'The forward pass is computed twice',
+        _evidence_of_test(e, tested.id, text),
+        looks.named(calls.most_common(1)[0][0]),
+        tested.ratio,
+        tested.id,
     )
 
 
@@ -1111,6 +1180,9 @@ ALL = (
     embedding,
     padding,
     growing,
+    unused_gradients,
+    repeated_backward,
+    recomputation,
     small_batch,
     recompilation,
     graph_breaks,

@@ -20,7 +20,7 @@ import sysconfig
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -179,8 +179,16 @@ class Operators:
     seconds: float = 0.0
     by_name: dict[str, tuple[int, float]] = field(default_factory=dict)
     flops: float = 0.0
-    # of the backward pass: number and seconds of each node of its graph
-    nodes: list[tuple[int, float]] = field(default_factory=list)
+    nodes: list['Node'] = field(default_factory=list)  # of backward passes, in the order in which they ran
+
+
+@dataclass
+class Node:
+    """One run of a node of autograd's graph."""
+
+    number: int  # the nodes are numbered as they are made
+    seconds: float
+    records: bool = False  # whether it made a graph itself, for gradients of gradients
 
 
 class OperatorLook:
@@ -207,9 +215,16 @@ class OperatorLook:
         result = self.result
         events = self.profile.events()
         loading = [e.time_range for e in events if e.name.startswith('enumerate(DataLoader)')]
+        nodes: dict[int, Node] = {}  # by the id of the event
         for event in events:
             if event.scope == BACKWARD and not _within(event, lambda parent: parent.scope == BACKWARD):
-                result.nodes.append((event.sequence_nr, event.cpu_time_total * 1e-6))
+                nodes[id(event)] = Node(event.sequence_nr, event.cpu_time_total * 1e-6)
+        result.nodes = list(nodes.values())
+        for event in events:
+            if event.scope != BACKWARD and event.sequence_nr >= 0:
+                for parent in _parents(event):
+                    if id(parent) in nodes:
+                        nodes[id(parent)].records = True
             if '::' not in event.name or event.is_async:
                 continue
             start = event.time_range.start
@@ -227,14 +242,17 @@ class OperatorLook:
         self.profile = None
 
 
-def _within(event: Any, chosen: Callable[[Any], bool]) -> bool:
-    """Whether an event that is chosen contains this one."""
+def _parents(event: Any) -> Generator[Any, None, None]:
+    """The events that contain this one, the innermost first."""
     parent = event.cpu_parent
     while parent is not None:
-        if chosen(parent):
-            return True
+        yield parent
         parent = parent.cpu_parent
-    return False
+
+
+def _within(event: Any, chosen: Callable[[Any], bool]) -> bool:
+    """Whether an event that is chosen contains this one."""
+    return any(map(chosen, _parents(event)))
 
 
 def _flops(event: Any) -> float:
@@ -431,10 +449,7 @@ class LineLook:
             table.padded_columns += int(padding.all(0).sum()) * indices.shape[0]
 
     def _prepare(self) -> None:
-        optimizers = self.watch.optimizers.values()
-        self.parameters = {
-            id(p) for o in optimizers for g in getattr(o, 'param_groups', ()) for p in g['params']
-        }
+        self.parameters = {id(p) for p in self.watch.parameters()}
 
     def start(self) -> None:
         """Begin to look, between two steps."""

@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from why_slow import looks, whatifs
+from why_slow.gradients import GradientLook, NotNeeded
 from why_slow.hot_spots import Recorder
 from why_slow.mxnet_hooks import ReadLook
 from why_slow.torch_hooks import Patches, mark_modules, modules_of
@@ -50,6 +51,7 @@ class Session:
     usual: dict[str, int] = field(default_factory=dict)
     operators: looks.Operators | None = None
     backward: Counter = field(default_factory=Counter)  # seconds by the line that made the node
+    not_needed: NotNeeded | None = None  # of the backward passes
     lines: looks.LineLook | None = None
     samples: looks.Samples | None = None
     graphs: looks.KeptGraphs | None = None
@@ -324,9 +326,8 @@ def _settings(session: Session) -> None:
     settings['profiler'] = torch.autograd._profiler_enabled() or session.watch.profiles > 0
     settings['deterministic'] = torch.are_deterministic_algorithms_enabled()
     settings['threads'] = torch.get_num_threads()
-    groups = [g for o in session.watch.optimizers.values() for g in getattr(o, 'param_groups', ())]
-    settings['foreach'] = [g.get('foreach') for g in groups]
-    settings['float64'] = sum(p.numel() for g in groups for p in g['params'] if p.dtype == torch.float64)
+    settings['foreach'] = [g.get('foreach') for g in session.watch.parameter_groups()]
+    settings['float64'] = sum(p.numel() for p in session.watch.parameters() if p.dtype == torch.float64)
     frames = _compilation().get('frames', 0)
     session.compiles = frames > session.compiled_before.get('frames', 0)
 
@@ -396,25 +397,32 @@ def _look(session: Session) -> Generator[None, Step, None]:
     if torch is not None and not torch.autograd._profiler_enabled() and not watch.profiles:
         for _ in range(2):  # the profiler's first step prepares it
             look = watch.operator_look = looks.OperatorLook(torch)
-            recorder = Recorder(torch) if modes else None
+            gradients = GradientLook(torch, watch)
+            recorder = Recorder(torch, gradients.read)
             look.start()
-            if recorder is not None:
+            if modes:
                 recorder.start()
+                gradients.start()
             try:
+                try:
+                    gradients.step = yield
+                finally:
+                    look.stop()
+                    watch.operator_look = None
+                # optimizer.step is a recorded function that is still open: it must end before another
+                # profile. And gradients of the step before may be used or cleared only in this one.
                 yield
             finally:
-                if recorder is not None:
+                if modes:
+                    gradients.stop()
                     recorder.stop()
-                look.stop()
-                watch.operator_look = None
-            # optimizer.step is a recorded function that is still open: it must end before another profile
-            yield
             if watch.profiles:  # the script's own profiler has begun
                 break
         session.operators = look.result if look.result.count else None
-        if recorder is not None:
-            for node, seconds in look.result.nodes:
-                session.backward[recorder.line_of(node)] += seconds
+        if modes:
+            for node in look.result.nodes:
+                session.backward[recorder.line_of(node.number)] += node.seconds
+            session.not_needed = gradients.summed_up(look.result.nodes, recorder.line_of)
     if torch is None:
         session.lines = look = ReadLook(session.mxnet, watch)
         look.start()
@@ -464,7 +472,7 @@ def _sizes(session: Session) -> None:
         return
     Tensor = session.torch.Tensor
     optimizers = [o for o in watch.optimizers.values() if hasattr(o, 'param_groups')]
-    parameters = [p for o in optimizers for g in o.param_groups for p in g['params']]
+    parameters = watch.parameters()
     size = lambda tensors: float(sum(t.numel() * t.element_size() for t in tensors))  # noqa: E731
     memory['parameters'] = size(parameters)
     memory['gradients'] = size(p.grad for p in parameters if p.grad is not None and not p.grad.is_sparse)

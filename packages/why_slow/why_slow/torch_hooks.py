@@ -322,12 +322,7 @@ def _collectives(torch: Any, watch: Watch, patches: Patches) -> None:
 
 def modules_of(torch: Any, watch: Watch) -> list[Any]:
     """The modules which no other module contains and whose parameters the optimizers change."""
-    trained = {
-        id(p)
-        for optimizer in watch.optimizers.values()
-        for group in getattr(optimizer, 'param_groups', ())  # a trainer of MXNet has none
-        for p in group['params']
-    }
+    trained = {id(p) for p in watch.parameters()}
     modules = []
     for thing in gc.get_objects():
         if issubclass(type(thing), torch.nn.Module):  # isinstance would ask proxies what they stand for

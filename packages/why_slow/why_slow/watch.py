@@ -107,6 +107,7 @@ class Watch:
         self.order: list[int] = []
         self.closer: int | None = None
         self.since_closed = 0
+        self.postponed = False  # whether a step ends with the backward pass that runs
         self.optimizers: Any = weakref.WeakValueDictionary()  # by id, as long as the script has them
         # the line of a pass in evaluation mode, with gradients
         self.evaluated_at: tuple[str, int] | None = None
@@ -197,7 +198,18 @@ class Watch:
             self.closer = self._rarest()
         if key == self.closer:
             self.since_closed = 0
-            self.end_step()
+            if self.part == 'backward':  # a hook of a gradient has made the step
+                self.postponed = True
+            else:
+                self.end_step()
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Of the optimizers that have stepped. A trainer of MXNet has none."""
+        return [g for o in self.optimizers.values() for g in getattr(o, 'param_groups', ())]
+
+    def parameters(self) -> list[Any]:
+        """The tensors that these optimizers change."""
+        return [p for group in self.parameter_groups() for p in group['params']]
 
     def _take_place(self, key: int) -> None:
         """Some scripts make an optimizer anew for each task: it takes the place of one that is gone."""
@@ -219,6 +231,10 @@ class Watch:
 
     def backward_done(self) -> None:
         """A backward pass is over. Without any optimizer it ends a step."""
+        if self.postponed:
+            self.postponed = False
+            self.end_step()
+            return
         if self.order:
             return
         self.backwards_alone += 1

@@ -9,6 +9,7 @@ step after each switch does not count.
 import contextlib
 import copy
 import gc
+import importlib
 import logging
 import math
 import os
@@ -21,6 +22,7 @@ from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 
+from why_slow.torch_hooks import Patches
 from why_slow.trial import random_states, set_random_states
 from why_slow.watch import Step, is_ordinary
 
@@ -32,6 +34,7 @@ BLOCK = 0.1  # seconds that a block lasts at least
 ROUNDING = 1e-5  # relative difference of two losses that is called rounding
 SNAPSHOT = 400e6  # bytes of parameters and optimizer state that are copied to compare losses
 DRAINED = 5.0  # seconds in which the batches that workers have ready must be used up
+SPARE = 8  # times the memory that the process has had at most must be free to keep all activations
 COPIES = 6  # a state takes so many times the memory of the parameters: gradients and Adam's two, twice
 
 
@@ -212,7 +215,7 @@ class OptimizerFlag(Remedy):
 
     def _groups(self) -> list[dict]:
         """The groups as they are now: ``load_state_dict`` makes others."""
-        return [g for o in self._optimizers() for g in o.param_groups if self.flag in g]
+        return [g for g in self.watch.parameter_groups() if self.flag in g]
 
     def applies(self):
         optimizers, groups = self._optimizers(), self._groups()
@@ -288,6 +291,43 @@ class MatmulPrecision(Remedy):
         self.torch.set_float32_matmul_precision('highest')
         for matmul, precision in zip(self._matmuls(), self.kept, strict=True):
             matmul.fp32_precision = precision  # 'none', where it follows a more general setting
+
+
+class NoCheckpoints(Remedy):
+    """Activations are kept instead of computed again, where far more memory is free than that can take."""
+
+    id, title, finding = 'no-activation-checkpoints', 'without activation checkpoints', 'recomputation'
+
+    def applies(self):
+        from tested_results.machine import free_memory  # here, for it imports NumPy
+
+        seen = self.session.not_needed
+        if seen is None or not seen.checkpoints or self.session.compiles:
+            return False
+        on_the_host = all(p.device.type == 'cpu' for p in self.watch.parameters())
+        return on_the_host and SPARE * self.session.memory['peak'] < free_memory()
+
+    def apply(self):
+        module = importlib.import_module('torch.utils.checkpoint')
+        self.patches = Patches()
+        self.patches.put(module, '_checkpoint_without_reentrant_generator', _around_nothing)
+        self.patches.put(module, 'CheckpointFunction', _Directly)
+
+    def restore(self):
+        self.patches.restore()
+
+
+def _around_nothing(*args: Any, **kwargs: Any) -> Generator[None, None, None]:
+    """In the place of what PyTorch does before and after a function whose results are not kept."""
+    yield
+
+
+class _Directly:
+    """In the place of the older kind of checkpoints, the reentrant ones."""
+
+    @staticmethod
+    def apply(function: Callable, preserve_random_state: bool, *args: Any) -> Any:
+        return function(*args)
 
 
 class ReplayBatch(Remedy):
@@ -428,6 +468,9 @@ class Compiled(Forward):
         """Seconds of the first call, forward and backward, or None if it fails or takes longer than
         ``seconds``."""
         session, torch = self.session, self.torch
+        if session.not_needed is not None and session.not_needed.second_derivatives:
+            session.notes.append('torch.compile was not tested: it has no gradients of gradients.')
+            return None
         trial, module = session.copy, session.copy.original
         parameters = list(module.parameters())
         if any(getattr(p, '_post_accumulate_grad_hooks', None) for p in parameters):
@@ -441,7 +484,8 @@ class Compiled(Forward):
         try:
             import torch._inductor.config as config
 
-            with config.patch(compile_threads=1), _without_its_errors(), _alarm(seconds):
+            one_thread = config.patch(compile_threads=1)
+            with one_thread, _buffers_kept(), _without_its_errors(), _alarm(seconds):
                 self.compiled = torch.compile(module.forward)
                 began = perf_counter()
                 trial.step(self.changed, module=module)
@@ -463,6 +507,23 @@ class Compiled(Forward):
 
     def changed(self, original, module, args, kwargs):
         return self.compiled(*args, **kwargs)
+
+    def apply(self):
+        super().apply()
+        self.buffers = _buffers_kept()
+        self.buffers.__enter__()
+
+    def restore(self):
+        self.buffers.__exit__(None, None, None)
+        super().restore()
+
+
+def _buffers_kept() -> contextlib.AbstractContextManager:
+    """A backward pass of compiled code does not give its buffers away: a script may go through a graph
+    twice."""
+    from torch._functorch import config
+
+    return config.patch(donated_buffer=False)
 
 
 class NoAllReduce(Remedy):
@@ -518,7 +579,7 @@ def remedies(session: Any) -> list[Remedy]:
     cores = session.cores
     own = session.torch.get_num_threads()
     numbers = [n for n in dict.fromkeys((cores, max(1, cores // 2), 1)) if n != own]
-    found = [AnomalyOff(session), ProfilerOff(session), DeterministicOff(session)]
+    found = [AnomalyOff(session), ProfilerOff(session), DeterministicOff(session), NoCheckpoints(session)]
     numbers_too_large = [Threads(session, n) for n in numbers if own > cores]
     found += [*numbers_too_large, ReplayBatch(session), Fused(session), Foreach(session)]
     found += [Threads(session, n) for n in numbers if own <= cores]
@@ -679,7 +740,7 @@ class State:
     def __init__(self, session: Any) -> None:
         torch = self.torch = session.torch
         self.optimizers = list(session.watch.optimizers.values())
-        tensors = {id(p): p for o in self.optimizers for g in o.param_groups for p in g['params']}
+        tensors = {id(p): p for p in session.watch.parameters()}
         for root in session.roots:
             tensors.update({id(b): b for b in root.buffers()})
             tensors.update({id(p): p for p in root.parameters()})
@@ -716,8 +777,7 @@ class State:
 
 
 def _parameter_bytes(session: Any) -> int:
-    groups = [g for o in session.watch.optimizers.values() for g in o.param_groups]
-    return sum(p.numel() * p.element_size() for g in groups for p in g['params'])
+    return sum(p.numel() * p.element_size() for p in session.watch.parameters())
 
 
 def agreement(one: list[Any], other: list[Any]) -> str:

@@ -1,0 +1,296 @@
+"""Backward passes that do more than they must: gradients that nobody uses, the same graph run several times,
+the forward pass computed again.
+
+Each is seen in one step that is not timed, in which PyTorch's profiler says how long each node of a backward
+pass takes.
+"""
+
+import gc
+import importlib
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from why_slow import looks
+from why_slow.script import OWN
+from why_slow.torch_hooks import Patches
+from why_slow.watch import Watch
+
+EDGE = 0.5  # of a matmul's or convolution's node makes the gradient of its input, about
+PART = 5  # nodes that are a part of a model; fewer may only lay out one of its weights
+
+
+@dataclass
+class NotNeeded:
+    """What of the backward passes of a step was not needed, in seconds."""
+
+    unused: Counter = field(default_factory=Counter)  # by the line of the forward pass
+    parameters: int = 0  # with gradients that nobody uses
+    numbers: int = 0  # in these
+    repeated: Counter = field(default_factory=Counter)  # by the line, what came after the first time
+    runs: int = 1  # how often a node was run at most
+    second_derivatives: bool = False  # whether a backward pass made a graph of its own
+    checkpoints: Counter = field(default_factory=Counter)  # calls whose forward pass came again, by line
+
+
+@dataclass
+class Graph:
+    """The graph of one backward pass. The nodes are numbered from 0, the loss's first."""
+
+    numbers: list[int] = field(default_factory=list)  # of each node, the one by which the profiler names it
+    edges: list[list[int]] = field(default_factory=list)  # the nodes to which each hands its gradient
+    parameters: dict[int, int] = field(default_factory=dict)  # nodes that end at a parameter, and its id
+    others: set[int] = field(default_factory=set)  # nodes that end at another tensor
+
+
+def graph_of(torch: Any, roots: Iterable[Any]) -> tuple[Graph | None, dict[int, Any]]:
+    """The graph behind these nodes, and its parameters by their ids; no graph if it is too large to look
+    through."""
+    graph, parameters = Graph(), {}
+    places: dict[Any, int] = {}
+    waiting = list(roots)
+    for node in waiting:
+        places[node] = len(places)
+    # ``waiting`` grows while it is gone through, in the order of the nodes' places.
+    for node in waiting:
+        if len(places) > looks.NODES:
+            return None, {}
+        graph.numbers.append(node._sequence_nr())
+        following = []
+        for inner, _ in node.next_functions:
+            if inner is None:
+                continue
+            if inner not in places:
+                places[inner] = len(places)
+                waiting.append(inner)
+            following.append(places[inner])
+        graph.edges.append(following)
+        variable = getattr(node, 'variable', None)
+        if isinstance(variable, torch.nn.Parameter):
+            graph.parameters[places[node]] = id(variable)
+            parameters[id(variable)] = variable
+        elif not following:
+            graph.others.add(places[node])
+    return graph, parameters
+
+
+class GradientLook:
+    """Which nodes of the backward passes of a step make nothing but gradients that nobody uses.
+
+    A gradient is used when an optimizer steps with it, or when code outside of PyTorch reads it. It is
+    thrown away if ``zero_grad`` comes first. If no optimizer has the parameter, nobody will use it.
+    """
+
+    def __init__(self, torch: Any, watch: Watch) -> None:
+        self.torch = torch
+        self.watch = watch
+        self.graphs: list[Graph | None] = []
+        self.parameters: dict[int, Any] = {}
+        # for each parameter, the passes whose gradients it holds
+        self.waiting: dict[int, list[int]] = defaultdict(list)
+        self.used: set[tuple[int, int]] = set()  # a pass, and a parameter
+        self.checkpoints: Counter = Counter()  # calls of torch.utils.checkpoint, by line
+        self.second_derivatives = False
+        self.step: Any = None  # the one that was looked at; in the next one, what it left is used or cleared
+        library = os.path.dirname(os.path.realpath(torch.__file__)) + os.sep
+        self.no_readers = library, OWN
+
+    def start(self) -> None:
+        """Begin to look, between two steps."""
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        Optimizer, Module = self.torch.optim.Optimizer, self.torch.nn.Module
+        self.patches = Patches()
+        self.patches.handles.append(register_optimizer_step_pre_hook(self._before_step))
+        self.patches.put(Optimizer, 'zero_grad', self._clearing(Optimizer.zero_grad, _of_optimizer))
+        self.patches.put(Module, 'zero_grad', self._clearing(Module.zero_grad, Module.parameters))
+        self._count_checkpoints()
+        self._see_second_derivatives()
+        self.also = self.watch.on_backward
+        self.watch.on_backward = self._before_backward
+
+    def stop(self) -> None:
+        """End it, between two steps."""
+        self.watch.on_backward = self.also
+        self.patches.restore()
+
+    # What happens in the step --------------------------------------------------------------------
+
+    def _before_backward(self, tensor: Any) -> None:
+        if self.also is not None:
+            self.also(tensor)
+        for key, parameter in self.parameters.items():
+            if parameter.grad is None:  # cleared without zero_grad
+                self.waiting.pop(key, None)
+        if self.step is not None:
+            return
+        tensors = tensor if isinstance(tensor, list | tuple) else [tensor]
+        roots = dict.fromkeys(t.grad_fn for t in tensors if getattr(t, 'grad_fn', None) is not None)
+        graph, parameters = graph_of(self.torch, roots)
+        if graph is not None:
+            self.parameters |= parameters
+            for key, parameter in parameters.items():
+                if _has_hooks(parameter):
+                    self.used.add((len(self.graphs), key))
+                self.waiting[key].append(len(self.graphs))
+        self.graphs.append(graph)
+
+    def _before_step(self, optimizer: Any, args: tuple, kwargs: dict) -> None:
+        for parameter in _of_optimizer(optimizer):
+            if parameter.grad is not None:
+                self._use(parameter)
+
+    def read(self, parameter: Any, frame: Any) -> None:
+        """The gradient of ``parameter`` was read by the code of ``frame``. PyTorch itself reads gradients to
+        clip or to clear them, which is no use, and so does this tool."""
+        if not os.path.realpath(frame.f_code.co_filename).startswith(self.no_readers):
+            self._use(parameter)
+
+    def _use(self, parameter: Any) -> None:
+        for number in self.waiting.pop(id(parameter), ()):
+            self.used.add((number, id(parameter)))
+
+    def _clearing(self, original: Any, parameters_of: Any) -> Any:
+        def zero_grad(owner, *args, **kwargs):
+            for parameter in parameters_of(owner):
+                self.waiting.pop(id(parameter), None)
+            return original(owner, *args, **kwargs)
+
+        return zero_grad
+
+    def _count_checkpoints(self) -> None:
+        module = importlib.import_module('torch.utils.checkpoint')
+        generator, function = module._checkpoint_without_reentrant_generator, module.CheckpointFunction
+
+        def count() -> None:
+            if self.step is None:
+                self.checkpoints[looks.scripts_line(sys._getframe(2))] += 1
+
+        def counted(*args, **kwargs):
+            count()
+            return generator(*args, **kwargs)
+
+        class Counted:
+            """In the place of the function of reentrant checkpoints."""
+
+            @staticmethod
+            def apply(*args):
+                count()
+                return function.apply(*args)
+
+        self.patches.put(module, '_checkpoint_without_reentrant_generator', counted)
+        self.patches.put(module, 'CheckpointFunction', Counted)
+
+    def _see_second_derivatives(self) -> None:
+        autograd = self.torch.autograd
+        run = autograd._engine_run_backward
+
+        def marked(tensors, gradients, retain_graph, create_graph, *args, **kwargs):
+            self.second_derivatives = self.second_derivatives or bool(create_graph)
+            return run(tensors, gradients, retain_graph, create_graph, *args, **kwargs)
+
+        self.patches.put(autograd, '_engine_run_backward', marked)
+
+    # What it has found ---------------------------------------------------------------------------
+
+    def not_used(self) -> list[set[int]]:
+        """For each pass, the parameters of which it has made a gradient that nobody uses."""
+        Optimizer = self.torch.optim.Optimizer
+        optimizers = [thing for thing in gc.get_objects() if issubclass(type(thing), Optimizer)]
+        owned = {id(p) for optimizer in optimizers for p in _of_optimizer(optimizer)}
+        found = []
+        for number, graph in enumerate(self.graphs):
+            keys = set(graph.parameters.values())
+            used = {key for key in keys if (number, key) in self.used}
+            kept = {key for key in keys if number in self.waiting.get(key, ()) and key in owned}
+            found.append(keys - used - kept)
+        return found
+
+    def summed_up(self, nodes: list[looks.Node], line_of: Callable[[int], tuple | None]) -> NotNeeded:
+        """What was not needed, in seconds.
+
+        Args:
+            nodes: what the profiler saw.
+            line_of: the line of the script that made a node, from its number.
+        """
+        found = NotNeeded(second_derivatives=self.second_derivatives, checkpoints=self.checkpoints)
+        unused: set[int] = set()
+        at_edge: set[int] = set()
+        # A closure's gradients are read inside of the optimizer.
+        if None not in self.graphs and not self.watch.closures:
+            not_used = self.not_used()
+            unused, at_edge = _nodes_for(self.graphs, not_used)
+            wasted = set().union(*not_used)
+            found.parameters = len(wasted)
+            found.numbers = sum(self.parameters[key].numel() for key in wasted)
+        runs = defaultdict(list)
+        for node in nodes:
+            line = line_of(node.number)
+            if node.number in unused:
+                found.unused[line] += node.seconds
+            elif node.number in at_edge:
+                found.unused[line] += node.seconds * EDGE
+            elif line is not None and not node.records:  # what records is run again for second derivatives
+                runs[node.number].append(node.seconds)
+        for number, times in runs.items():
+            if len(times) > 1:
+                found.repeated[line_of(number)] += sum(times) - max(times)
+                found.runs = max(found.runs, len(times))
+        return found
+
+
+def _of_optimizer(optimizer: Any) -> list[Any]:
+    return [p for group in optimizer.param_groups for p in group['params']]
+
+
+def _has_hooks(parameter: Any) -> bool:
+    """Whether code of somebody is called with the gradient."""
+    return bool(
+        getattr(parameter, '_backward_hooks', None) or getattr(parameter, '_post_accumulate_grad_hooks', None)
+    )
+
+
+def _nodes_for(graphs: list[Graph], not_used: list[set[int]]) -> tuple[set[int], set[int]]:
+    """The numbers of the nodes that serve nothing but these gradients, and of those that hand a gradient to
+    a part of the graph in which all nodes are such."""
+    useless: set[int] = set()
+    useful: set[int] = set()
+    at_edge: set[int] = set()
+    for graph, keys in zip(graphs, not_used, strict=True):
+        wanted = {place for place, key in graph.parameters.items() if key not in keys}
+        leading = _leading_to(graph, wanted | graph.others)
+        for place, number in enumerate(graph.numbers):
+            (useful if place in leading else useless).add(number)
+            inner = [one for one in graph.edges[place] if one not in leading]
+            if place in leading and any(_size_behind(graph, one) >= PART for one in inner):
+                at_edge.add(number)
+    return useless - useful, at_edge
+
+
+def _size_behind(graph: Graph, place: int) -> int:
+    """The number of nodes that are reached from one, up to :data:`PART`."""
+    found, waiting = {place}, [place]
+    while waiting and len(found) < PART:
+        for inner in graph.edges[waiting.pop()]:
+            if inner not in found:
+                found.add(inner)
+                waiting.append(inner)
+    return len(found)
+
+
+def _leading_to(graph: Graph, wanted: set[int]) -> set[int]:
+    """The nodes from which a wanted one is reached, and these."""
+    before = defaultdict(list)
+    for place, following in enumerate(graph.edges):
+        for inner in following:
+            before[inner].append(place)
+    found, waiting = set(wanted), list(wanted)
+    while waiting:
+        for place in before[waiting.pop()]:
+            if place not in found:
+                found.add(place)
+                waiting.append(place)
+    return found
