@@ -424,6 +424,7 @@ class Doubled:
     """What the finding of a small batch looks at: a step of 10 ms, of which the model takes ``model``."""
 
     mean = 0.01
+    by_line: dict = {}
     twice_the_batch = findings.Evidence.twice_the_batch
 
     def __init__(self, model, ratio, batch=8, loader=0.0):

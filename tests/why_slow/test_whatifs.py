@@ -472,7 +472,7 @@ def test_the_trial_of_a_compiled_model_leaves_gradients_as_they_are(monkeypatch)
     net(torch.ones(4, 3)).sum().backward()
     before = [p.grad.clone() for p in net.parameters()]
     trial = Copy(torch, net, (torch.ones(4, 3),), {})
-    session = SimpleNamespace(torch=torch, watch=None, notes=[], copy=trial)
+    session = SimpleNamespace(torch=torch, watch=None, notes=[], copy=trial, not_needed=None)
     assert Compiled(session).prepare(60) is not None, session.notes
     for p, gradient in zip(net.parameters(), before, strict=True):
         assert torch.equal(p.grad, gradient)

@@ -163,7 +163,10 @@ class GradientLook:
 
     def _count_checkpoints(self) -> None:
         module = importlib.import_module('torch.utils.checkpoint')
-        generator, function = module._checkpoint_without_reentrant_generator, module.CheckpointFunction
+        generator = getattr(module, '_checkpoint_without_reentrant_generator', None)
+        function = module.CheckpointFunction
+        if generator is None:  # a release without it
+            return
 
         def count() -> None:
             if self.step is None:
@@ -186,7 +189,9 @@ class GradientLook:
 
     def _see_second_derivatives(self) -> None:
         autograd = self.torch.autograd
-        run = autograd._engine_run_backward
+        run = getattr(autograd, '_engine_run_backward', None)
+        if run is None:  # a release without it
+            return
 
         def marked(tensors, gradients, retain_graph, create_graph, *args, **kwargs):
             self.second_derivatives = self.second_derivatives or bool(create_graph)
