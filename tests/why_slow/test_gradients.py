@@ -33,6 +33,15 @@ while True:
     for x, y in Batches():
         {{steps}}
 """
+SHARED = """made = generator(x)
+        loss = discriminator(made).mean() - discriminator(x).mean()
+        second.zero_grad()
+        loss.backward(retain_graph=True)
+        second.step()
+        loss = -discriminator(made).mean()
+        first.zero_grad()
+        loss.backward()
+        first.step()"""
 CLEAR = 'second.zero_grad()'
 BY_HAND = 'for p in discriminator.parameters(): p.grad = None'
 BOTH = 'of_the_discriminator(); of_the_generator()'
@@ -51,6 +60,7 @@ FAULTY = {
     'through the generator': (GAN.format(detach='', clear=CLEAR, steps=BOTH), 'made ='),
     'cleared by hand': (GAN.format(detach='', clear=BY_HAND, steps=BOTH), 'made ='),
     'cleared in the next step': (GAN.format(detach='', clear=CLEAR, steps=TURNED), 'made ='),
+    'the same images for both': (GAN.format(detach='', clear=CLEAR, steps=SHARED), 'made = generator(x)'),
     'a part that no optimizer has': (FROZEN.format(frozen='frozen(x)'), 'features ='),
 }
 TAIL = """
@@ -61,6 +71,21 @@ while True:
 FAULTLESS = {
     'detached': GAN.format(detach='.detach()', clear=CLEAR, steps=BOTH),
     'a frozen part without gradients': FROZEN.format(frozen='frozen.requires_grad_(False)(x)'),
+    'a gradient in the middle of a graph': HEAD
+    + """
+other = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 1))
+head = nn.Linear(512, 10)
+optimizer = torch.optim.Adam(head.parameters(), fused=True)
+"""
+    + TAIL.format(
+        step="""hidden = net[0](x)
+        hidden.retain_grad()
+        other(hidden).mean().backward()
+        loss = loss_function(head(hidden.grad), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()"""
+    ),
     'micro-batches': HEAD
     + TAIL.format(
         step="""optimizer.zero_grad()

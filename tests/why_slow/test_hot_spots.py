@@ -88,7 +88,7 @@ def test_each_node_is_known_by_the_line_that_made_it():
 
     weight = torch.ones(3, requires_grad=True)
     before = weight.exp()
-    recorder = Recorder(torch, lambda parameter, frame: None)
+    recorder = Recorder(torch, lambda function, arguments, frame: None)
     recorder.start()
     try:
         first = before.exp()

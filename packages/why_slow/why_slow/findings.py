@@ -968,10 +968,10 @@ def unused_gradients(e: Evidence) -> Finding | None:
     return Finding(
         'unused-gradients',
         'Gradients are computed that nobody uses',
-        f'The gradients of {seen.parameters:,} parameters, {seen.numbers:,} numbers in all, are cleared '
+        f'The gradients of {seen.parameters:,} parameters, {seen.elements:,} numbers in all, are cleared '
         f'before an optimizer uses them, or no optimizer has these parameters. What serves nothing else '
-        f'takes {percent(share)} of a step, most of it for {looks.text_of(line)}. If the result of this line '
-        f'is all that you need there, take its detach(), or compute it under torch.no_grad().',
+        f'takes {percent(share)} of a step, most of it for {looks.text_of(line)}. Where a loss needs no '
+        f'gradient of what this line gives, pass it as x.detach(); if no loss does, use torch.no_grad().',
         looks.named(line),
         without(1, share),
     )
@@ -989,10 +989,10 @@ def repeated_backward(e: Evidence) -> Finding | None:
     return Finding(
         'repeated-backward',
         'The same part of the graph is run backwards several times',
-        f'It was run {times(seen.runs)} in a step, and what comes after the first time takes '
-        f'{percent(share)} of it. Most of that is for {looks.named(line)}: {looks.text_of(line)}. Add the '
-        f'losses and call backward() once; if the passes are there for numbers to print, such as norms of '
-        f'gradients, make them only when you print.',
+        f'What {looks.named(line)} made ({looks.text_of(line)}) was run {times(seen.runs[line])} in a step. '
+        f'What comes after the first time takes {percent(share)} of the step. If the gradients of several '
+        f'losses are added anyway, add the losses and call backward() once. If they are there for numbers to '
+        f'print, such as norms, make them only when you print.',
         _line_of(e, 'retain_graph') or looks.named(line),
         without(1, share),
     )

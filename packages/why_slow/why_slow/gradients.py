@@ -5,6 +5,7 @@ Each is seen in one step that is not timed, in which PyTorch's profiler says how
 pass takes.
 """
 
+import functools
 import gc
 import importlib
 import os
@@ -19,7 +20,7 @@ from why_slow.script import OWN
 from why_slow.torch_hooks import Patches
 from why_slow.watch import Watch
 
-EDGE = 0.5  # of a matmul's or convolution's node makes the gradient of its input, about
+EDGE = 0.5  # share of a node's time for the gradient of its input; about half in a matmul or convolution
 PART = 5  # nodes that are a part of a model; fewer may only lay out one of its weights
 
 
@@ -29,9 +30,9 @@ class NotNeeded:
 
     unused: Counter = field(default_factory=Counter)  # by the line of the forward pass
     parameters: int = 0  # with gradients that nobody uses
-    numbers: int = 0  # in these
+    elements: int = 0  # of these parameters
     repeated: Counter = field(default_factory=Counter)  # by the line, what came after the first time
-    runs: int = 1  # how often a node was run at most
+    runs: Counter = field(default_factory=Counter)  # by the line, how often a node was run at most
     second_derivatives: bool = False  # whether a backward pass made a graph of its own
     checkpoints: Counter = field(default_factory=Counter)  # calls whose forward pass came again, by line
 
@@ -72,7 +73,7 @@ def graph_of(torch: Any, roots: Iterable[Any]) -> tuple[Graph | None, dict[int, 
         if isinstance(variable, torch.nn.Parameter):
             graph.parameters[places[node]] = id(variable)
             parameters[id(variable)] = variable
-        elif not following:
+        elif not following or 'BackwardHook' in node.name():  # a hook of a module looks at the gradient
             graph.others.add(places[node])
     return graph, parameters
 
@@ -94,6 +95,7 @@ class GradientLook:
         self.used: set[tuple[int, int]] = set()  # a pass, and a parameter
         self.checkpoints: Counter = Counter()  # calls of torch.utils.checkpoint, by line
         self.second_derivatives = False
+        self.asked_for = False  # whether the script asks for gradients of tensors in the middle of a graph
         self.step: Any = None  # the one that was looked at; in the next one, what it left is used or cleared
         library = os.path.dirname(os.path.realpath(torch.__file__)) + os.sep
         self.no_readers = library, OWN
@@ -143,17 +145,25 @@ class GradientLook:
             if parameter.grad is not None:
                 self._use(parameter)
 
-    def read(self, parameter: Any, frame: Any) -> None:
-        """The gradient of ``parameter`` was read by the code of ``frame``. PyTorch itself reads gradients to
-        clip or to clear them, which is no use, and so does this tool."""
+    def called(self, function: Any, arguments: tuple, frame: Any) -> None:
+        """A function of PyTorch was called by the code of ``frame``: it may read a gradient, or ask for one.
+
+        PyTorch itself reads gradients to clip or to clear them, which is no use, and so does this tool.
+        """
+        name = getattr(function, '__name__', '')
+        if name in ('retain_grad', 'register_hook'):  # of a tensor that is no parameter, too
+            self.asked_for = True
+        if name != '__get__' or function.__self__ is not self.torch.Tensor.grad:
+            return
         if not os.path.realpath(frame.f_code.co_filename).startswith(self.no_readers):
-            self._use(parameter)
+            self._use(arguments[0])
 
     def _use(self, parameter: Any) -> None:
         for number in self.waiting.pop(id(parameter), ()):
             self.used.add((number, id(parameter)))
 
     def _clearing(self, original: Any, parameters_of: Any) -> Any:
+        @functools.wraps(original)
         def zero_grad(owner, *args, **kwargs):
             for parameter in parameters_of(owner):
                 self.waiting.pop(id(parameter), None)
@@ -222,28 +232,28 @@ class GradientLook:
             line_of: the line of the script that made a node, from its number.
         """
         found = NotNeeded(second_derivatives=self.second_derivatives, checkpoints=self.checkpoints)
-        unused: set[int] = set()
-        at_edge: set[int] = set()
+        passes: list[Kinds] = []
         # A closure's gradients are read inside of the optimizer.
-        if None not in self.graphs and not self.watch.closures:
+        if None not in self.graphs and not self.watch.closures and not self.asked_for:
             not_used = self.not_used()
-            unused, at_edge = _nodes_for(self.graphs, not_used)
+            passes = [kinds_of(graph, keys) for graph, keys in zip(self.graphs, not_used, strict=True)]
             wasted = set().union(*not_used)
             found.parameters = len(wasted)
-            found.numbers = sum(self.parameters[key].numel() for key in wasted)
+            found.elements = sum(self.parameters[key].numel() for key in wasted)
         runs = defaultdict(list)
         for node in nodes:
-            line = line_of(node.number)
-            if node.number in unused:
-                found.unused[line] += node.seconds
-            elif node.number in at_edge:
-                found.unused[line] += node.seconds * EDGE
-            elif line is not None and not node.records:  # what records is run again for second derivatives
-                runs[node.number].append(node.seconds)
-        for number, times in runs.items():
-            if len(times) > 1:
-                found.repeated[line_of(number)] += sum(times) - max(times)
-                found.runs = max(found.runs, len(times))
+            runs[node.number].append(node)
+        for number, several in runs.items():
+            line = line_of(number)
+            again = []
+            for node, share in zip(several, _shares(number, len(several), passes), strict=True):
+                if share:
+                    found.unused[line] += share * node.seconds
+                elif not node.records:  # what records is run again for second derivatives
+                    again.append(node.seconds)
+            if len(again) > 1 and line is not None:
+                found.repeated[line] += sum(again) - max(again)
+                found.runs[line] = max(found.runs[line], len(again))
         return found
 
 
@@ -258,21 +268,42 @@ def _has_hooks(parameter: Any) -> bool:
     )
 
 
-def _nodes_for(graphs: list[Graph], not_used: list[set[int]]) -> tuple[set[int], set[int]]:
-    """The numbers of the nodes that serve nothing but these gradients, and of those that hand a gradient to
-    a part of the graph in which all nodes are such."""
-    useless: set[int] = set()
-    useful: set[int] = set()
-    at_edge: set[int] = set()
-    for graph, keys in zip(graphs, not_used, strict=True):
-        wanted = {place for place, key in graph.parameters.items() if key not in keys}
-        leading = _leading_to(graph, wanted | graph.others)
-        for place, number in enumerate(graph.numbers):
-            (useful if place in leading else useless).add(number)
-            inner = [one for one in graph.edges[place] if one not in leading]
-            if place in leading and any(_size_behind(graph, one) >= PART for one in inner):
-                at_edge.add(number)
-    return useless - useful, at_edge
+@dataclass
+class Kinds:
+    """The nodes of one backward pass by their numbers."""
+
+    all: set[int]
+    useless: set[int]  # they serve nothing but gradients that nobody uses
+    at_edge: set[int]  # they hand a gradient to a part of the graph in which all nodes are useless
+
+
+def kinds_of(graph: Graph, not_used: set[int]) -> Kinds:
+    """The kinds of the nodes of a pass, of which the gradients of these parameters are not used."""
+    wanted = {place for place, key in graph.parameters.items() if key not in not_used}
+    leading = _leading_to(graph, wanted | graph.others)
+    kinds = Kinds(set(graph.numbers), set(), set())
+    for place, number in enumerate(graph.numbers):
+        if place not in leading:
+            kinds.useless.add(number)
+            continue
+        inner = [one for one in graph.edges[place] if one not in leading]
+        if any(_size_behind(graph, one) >= PART for one in inner):
+            kinds.at_edge.add(number)
+    # All nodes that end at a parameter have one number, so nothing is known of it.
+    ends = {graph.numbers[place] for place in graph.parameters}
+    return Kinds(kinds.all - ends, kinds.useless - ends, kinds.at_edge - ends)
+
+
+def _shares(number: int, runs: int, passes: list[Kinds]) -> list[float]:
+    """For each run of a node, the share of its time that nobody needs.
+
+    The runs are in the order of the passes, unless ``torch.autograd.grad`` made some of them.
+    """
+    through = [kinds for kinds in passes if number in kinds.all]
+    shares = [1.0 if number in k.useless else EDGE if number in k.at_edge else 0.0 for k in through]
+    if len(shares) == runs:
+        return shares
+    return [min(shares, default=0.0)] * runs
 
 
 def _size_behind(graph: Graph, place: int) -> int:

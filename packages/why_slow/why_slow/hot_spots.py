@@ -24,9 +24,11 @@ SAMPLES = 20  # fewer say nothing about lines
 class Recorder:
     """Which line of the script makes which nodes of autograd's graph, for one step."""
 
-    def __init__(self, torch: Any, on_read: Callable[[Any, Any], None]) -> None:
+    def __init__(self, torch: Any, on_call: Callable[[Any, tuple, Any], None]) -> None:
         self.torch = torch
-        self.on_read = on_read  # called with a parameter whose gradient is read, and the reader's frame
+        self.on_call = (
+            on_call  # with a function of PyTorch that is called, its arguments, and the caller's frame
+        )
         self.mode: Any = None
         self.firsts: list[int] = []  # of each call of PyTorch that made nodes, the number of the first one
         self.calls: list[tuple[int, tuple | None]] = []  # and the number after the last one, and the line
@@ -35,15 +37,13 @@ class Recorder:
         """Begin to note the nodes, between two steps."""
         recorder = self
         next_number = self.torch.autograd._get_sequence_nr
-        gradient = self.torch.Tensor.grad
 
         class Mode(self.torch.overrides.TorchFunctionMode):
             def __torch_function__(self, function, types, args=(), kwargs=None):
                 first = next_number()
                 result = function(*args, **(kwargs or {}))
                 after = next_number()
-                if getattr(function, '__self__', None) is gradient:
-                    recorder.on_read(args[0], sys._getframe(1))
+                recorder.on_call(function, args, sys._getframe(1))
                 if after > first:
                     recorder.firsts.append(first)
                     recorder.calls.append((after, looks.scripts_line(sys._getframe(1))))

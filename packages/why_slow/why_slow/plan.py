@@ -395,10 +395,11 @@ def _look(session: Session) -> Generator[None, Step, None]:
         session.graphs = looks.KeptGraphs(watch)
         session.graphs.start()
     if torch is not None and not torch.autograd._profiler_enabled() and not watch.profiles:
+        not_needed = []
         for _ in range(2):  # the profiler's first step prepares it
             look = watch.operator_look = looks.OperatorLook(torch)
             gradients = GradientLook(torch, watch)
-            recorder = Recorder(torch, gradients.read)
+            recorder = Recorder(torch, gradients.called)
             look.start()
             if modes:
                 recorder.start()
@@ -416,13 +417,17 @@ def _look(session: Session) -> Generator[None, Step, None]:
                 if modes:
                     gradients.stop()
                     recorder.stop()
+            if modes:
+                not_needed.append(gradients.summed_up(look.result.nodes, recorder.line_of))
             if watch.profiles:  # the script's own profiler has begun
                 break
         session.operators = look.result if look.result.count else None
         if modes:
             for node in look.result.nodes:
                 session.backward[recorder.line_of(node.number)] += node.seconds
-            session.not_needed = gradients.summed_up(look.result.nodes, recorder.line_of)
+            session.not_needed = not_needed[-1]
+            if not all(one.unused for one in not_needed):  # an optimizer may have left out one step
+                session.not_needed.unused.clear()
     if torch is None:
         session.lines = look = ReadLook(session.mxnet, watch)
         look.start()
