@@ -175,6 +175,10 @@ class Evidence:
         look = self.session.lines
         return look.step.seconds if look is not None else self.step
 
+    def share_of_nodes(self, seconds: Counter) -> float:
+        """The share of a mean step that nodes of a backward pass take, as the profiler saw them by line."""
+        return min(0.99, sum(seconds.values()) / self.mean)
+
     def share_of_calls(self, calls: Iterable[Any]) -> float:
         """The share of a step that calls take, each as long as it was seen to take; with their backward
         pass."""
@@ -958,8 +962,7 @@ def unused_gradients(e: Evidence) -> Finding | None:
     seen = e.session.not_needed
     if seen is None or not seen.unused:
         return None
-    # The profiler makes a node longer, but other parts of a step even more: this is a bound.
-    share = min(0.99, sum(seen.unused.values()) / e.mean)
+    share = e.share_of_nodes(seen.unused)
     if share < SHARE:
         return None
     line = max((line for line in seen.unused if line is not None), key=seen.unused.get, default=None)
@@ -982,7 +985,7 @@ def repeated_backward(e: Evidence) -> Finding | None:
     seen = e.session.not_needed
     if seen is None or not seen.repeated:
         return None
-    share = min(0.99, sum(seen.repeated.values()) / e.mean)  # a bound, as above
+    share = e.share_of_nodes(seen.repeated)
     if share < SHARE:
         return None
     line = max(seen.repeated, key=seen.repeated.get)
