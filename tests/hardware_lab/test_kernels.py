@@ -171,6 +171,10 @@ def test_branches_go_where_they_are_told(name):
     assert work[:32].sum() == 3 * yes and end == yes % 32 + 3 * (n - yes) % 32
     visits = np.bincount(3 * np.arange(n - yes) % 32, minlength=32)
     assert (work[32:] == 5 * (visits % 2)).all()
+    again = np.zeros(64, np.uint64)
+    kernels.branches(taken, again, 2000)
+    kernels.branches(taken, again, n - 2000, 2000)
+    assert again[:32].sum() == work[:32].sum()        # goes on where it is told
     assert taken.size & (taken.size - 1) == 0         # the kernel takes the remainder with a mask
 
 

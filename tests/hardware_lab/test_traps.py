@@ -117,13 +117,22 @@ def test_trap_the_obvious_loops_do_not():
 
 def test_trap_the_bodies_of_a_branch_are_not_merged():
     """Nor is it an instruction that chooses: the guess is wrong half of the time, and it shows."""
-    work, p = np.zeros(64, np.uint64), core.patterns()
-    turn, random = least(*(lambda n, x=p[k]: kernels.branches(x, work, n)
-                           for k in ('in turn', 'at random')))
+    p = core.patterns()
+    turn, random = least(*(core.going_on(kernels.branches, p[k]) for k in ('in turn', 'at random')))
     assert random > 1.5 * turn
     if INTEL_OR_AMD:
         code = next(iter(kernels.branches.inspect_asm().values()))
         assert re.search(r'\sj(n?e|n?z|[abgl]e?)\s', code)
+
+
+def test_trap_a_predictor_learns_branches_that_come_again():
+    """In short calls, as after a disturbed search for their length, a random branch takes what it does
+    in one long call."""
+    taken = core.patterns()['at random']
+    short, whole = (core.going_on(kernels.branches, taken) for _ in range(2))
+    short_calls, long_call = least(lambda n: [short(4096) for _ in range(256 * n)],
+                                   lambda n: [whole(taken.size) for _ in range(n)], first=1)
+    assert 1 / 1.5 < short_calls / long_call < 1.5
 
 
 def test_trap_the_mutex_waits_for_a_first_thread(monkeypatch):
@@ -258,7 +267,7 @@ def twins(request, tmp_path_factory):
             ('chase', word, [word, n]), ('chains', word, [word, n, n]),
             ('stride_sum', word, [word, word, word, n]), ('sum_lines', word, [word, word, n]),
             ('add_chain', real, [real, real, n]), ('multiply_chain', real, [real, real, n]),
-            ('fma_chain', real, [real, real, n]), ('branches', word, [word, word, word, n]),
+            ('fma_chain', real, [real, real, n]), ('branches', word, [word, word, word, n, n]),
             ('mutex', n, [word, n]), ('ping', n, [word, word, n, n]), ('count', word, [word, n])):
         f = getattr(lib, name)
         f.restype, f.argtypes = result, arguments
@@ -276,7 +285,7 @@ def pairs(twins):
     base, mask, lines = data.ctypes.data, data.size - 1, data.size // kernels.LINE
     data.view(np.int64)[:] = np.random.default_rng(0).integers(0, 2 ** 60, data.size // 8)
     starts = far.starts(8)      # in a first cache it would show how compilers keep the chains' places
-    work, room = np.zeros(64, np.uint64), kernels.aligned(256)
+    room = kernels.aligned(256)
 
     chains = starts.copy(), starts.copy()
 
@@ -296,10 +305,14 @@ def pairs(twins):
         found[f'stride_sum {stride}'] = both('stride_sum', base, mask, stride)
     for name in ('add_chain', 'multiply_chain', 'fma_chain'):
         found[name] = both(name, 1.0, 1.0)
+
+    def branches_in_c(taken, work, n, first):
+        return c.branches(taken.ctypes.data, taken.size, work.ctypes.data, n, first)
+
     for name in ('in turn', 'at random'):
         taken = core.patterns()[name]
-        found[f'branches {name}'] = both(
-            'branches', taken, work, c_arguments=[taken.ctypes.data, taken.size, work.ctypes.data])
+        found[f'branches {name}'] = tuple(
+            core.going_on(f, taken) for f in (k.branches, branches_in_c))
     counters, locks = room.ctypes.data, room.ctypes.data + 128
     # each counts in a counter of its own, so that both come to the same number
     found['count'] = both('count', counters, c_arguments=[counters + 64])
@@ -308,7 +321,7 @@ def pairs(twins):
         core.at_once(lambda: None)      # until then, the C library knows of one thread alone
         found['mutex'] = (lambda n: lock(locks, n)), (lambda n: c.mutex(locks, n))
     yield found
-    del ring, far, data, chains, room, work              # only their addresses were in use
+    del ring, far, data, chains, room              # only their addresses were in use
 
 
 def test_each_kernel_computes_what_its_twin_does(pairs):

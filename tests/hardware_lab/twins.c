@@ -67,9 +67,9 @@ double fma_chain(double x, double y, int64_t n) {
     return x;
 }
 
-uint64_t branches(const uint8_t *taken, uint64_t size, uint64_t *work, int64_t n) {
+uint64_t branches(const uint8_t *taken, uint64_t size, uint64_t *work, int64_t n, int64_t first) {
     uint64_t k = 0, j = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = first; i < first + n; i++) {
         if (taken[(uint64_t)i & (size - 1)]) {
             work[k] += 3;
             k = (k + 1) & 31;

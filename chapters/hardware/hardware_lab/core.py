@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,18 +47,38 @@ def peaks(budget: float = 0.1) -> dict[str, float]:
 def patterns() -> dict[str, np.ndarray]:
     """What a branch does, a byte for each time: in turn, or at random.
 
-    A million times, because predictors learn short patterns by heart, random ones too.
+    A million times, because predictors learn short patterns by heart, random ones too: see :func:`going_on`.
     """
     n = 2 ** 20
     return {'in turn': (np.arange(n) % 2).astype(np.uint8),
             'at random': np.random.default_rng(0).integers(0, 2, n).astype(np.uint8)}
 
 
+def going_on(branches: Callable, taken: np.ndarray) -> Callable[[int], Any]:
+    """A kernel of ``n`` branches, each call of which begins where the last one stopped.
+
+    A disturbed search for the length of a sample can end at few branches. Repeated from the start, ten
+    thousand random ones are no surprise any more: a Zen 4 core has learned them, and takes 0.7 ns for
+    each in place of 3.4.
+
+    Args:
+        branches: called as :func:`kernels.branches`.
+        taken: a pattern, a byte for each branch.
+    """
+    work, at = np.zeros(64, np.uint64), 0
+
+    def kernel(n: int) -> Any:
+        nonlocal at
+        result = branches(taken, work, n, at)
+        at = (at + n) % taken.size
+        return result
+    return kernel
+
+
 def mispredict(budget: float = 0.1) -> Time:
     """Time that a mispredicted branch costs: half of the random ones are."""
-    work = np.zeros(64, np.uint64)
-    t = {name: time_kernel(lambda n, p=p: kernels.branches(p, work, n), budget=budget)
-         for name, p in patterns().items()}
+    t = {name: time_kernel(going_on(kernels.branches, taken), budget=budget)
+         for name, taken in patterns().items()}
     a, b = t['at random'], t['in turn']
     return Time(2 * (a.value - b.value), 2 * (a.low - b.high), 2 * (a.high - b.low), a.values)
 

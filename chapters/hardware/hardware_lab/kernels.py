@@ -232,13 +232,13 @@ def fma_chain(x, y, n):
 
 
 @njit(nogil=True)
-def branches(taken, work, n):
-    """``n`` branches as ``taken`` says. The two bodies do different things to different places:
-    equal bodies would be merged, and cheap ones turned into instructions without a branch.
-    The length of ``taken`` is a power of two: a division would keep the branch waiting."""
+def branches(taken, work, n, first=0):
+    """``n`` branches as ``taken`` says, from place ``first`` on. The two bodies do different things to
+    different places: equal bodies would be merged, and cheap ones turned into instructions without a
+    branch. The length of ``taken`` is a power of two: a division would keep the branch waiting."""
     k = j = np.uint64(0)
     mask = np.uint64(taken.size - 1)
-    for i in range(n):
+    for i in range(first, first + n):
         if taken[np.uint64(i) & mask]:
             work[k] += np.uint64(3)
             k = (k + np.uint64(1)) & np.uint64(31)
