@@ -16,6 +16,7 @@ Where the pages first use each helper:
 """
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,10 @@ from virtual_devices import devices, given, profile, put, synchronize
 
 if TYPE_CHECKING:
     from local_cluster.ranks import Ranks
+
+# Python 3.13.0 has a fault for which compiled code checks more before each call. The README says so; PyTorch
+# would say so in each notebook that compiles, below the first cell that does.
+warnings.filterwarnings('ignore', 'Guards may run slower on Python 3.13.0', RuntimeWarning)
 
 __all__ = ['Animator', 'Benchmark', 'GPT', 'Timer', 'accuracy', 'compare', 'count', 'devices',
            'estimate', 'evaluate_accuracy_gpu', 'in_turn', 'load_data', 'measure', 'measured', 'overlap',

@@ -35,6 +35,15 @@ def in_fresh_python(code):
     return done.stdout.strip()
 
 
+def test_what_pytorch_says_of_python_3_13_0_stands_on_no_page():
+    pytest.importorskip('torch')
+    said = 'Guards may run slower on Python 3.13.0. Consider upgrading to Python 3.13.1+.'
+    done = subprocess.run([sys.executable, '-c', 'import sys, warnings; from d2l_local import torch; '
+                           'warnings.warn(sys.argv[1], RuntimeWarning); warnings.warn("another")', said],
+                          capture_output=True, text=True, timeout=300)
+    assert 'another' in done.stderr and 'Guards' not in done.stderr
+
+
 def test_no_framework_is_imported():
     """Neither by the package nor by any of these modules, one after the other."""
     modules = ['d2l_local', *FREE_OF_FRAMEWORKS]
