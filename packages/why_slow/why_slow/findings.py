@@ -13,8 +13,9 @@ from typing import Any
 
 from tested_results.numbers import seconds as ms
 from why_slow import looks
-from why_slow.hot_spots import SAMPLES, Spent, by_line
+from why_slow.hot_spots import SAMPLES, Spent, by_line, line_seconds
 from why_slow.plan import Session
+from why_slow.repeats import PARTS, largest_factor
 from why_slow.watch import is_ordinary, usual_counts
 
 SHARE = 0.05  # of a step: what takes less is no finding
@@ -77,6 +78,9 @@ PAGES = {
     'unused-gradients': 'chapters/start/symptoms_step.html',
     'repeated-backward': 'chapters/start/symptoms_step.html',
     'recomputation': 'chapters/memory/savings_pytorch.html',
+    'repeated-work': 'chapters/measuring/surprises_pytorch.html',
+    'constant-work': 'chapters/start/symptoms_step.html',
+    'transform-length': 'chapters/measuring/surprises_pytorch.html',
     'small-batch': 'chapters/measuring/regimes_pytorch.html',
     'recompilation': 'chapters/hybridization/graphs_pytorch.html',
     'graph-breaks': 'chapters/hybridization/graphs_pytorch.html',
@@ -124,6 +128,7 @@ class Evidence:
         self.lines = session.lines.calls if session.lines is not None else {}
         self.by_line = self._by_line()
         self.spent = self._spent()
+        self.line_shares = self._line_shares()
 
     def part(self, name: str) -> float:
         """Mean seconds of a part of an ordinary step."""
@@ -162,6 +167,13 @@ class Evidence:
             return {}
         parts = {part for step in self.steps for part in step.parts}
         return by_line(samples, self.lines, {part: self.part(part) for part in parts})
+
+    def _line_shares(self) -> dict[tuple, float]:
+        """The share of a step of each line in what a model computes, with what the backward pass does for
+        it."""
+        of_model = {key: one for key, one in self.spent.items() if key[0] in (*PARTS, 'backward')}
+        seconds = line_seconds(of_model, self.session.backward)
+        return {line: one / self.mean for line, one in seconds.items() if line is not None}
 
     def _by_line(self) -> dict[tuple, list[tuple[str, Any]]]:
         found = defaultdict(list)
@@ -1021,6 +1033,106 @@ def recomputation(e: Evidence) -> Finding | None:
     )
 
 
+def repeated_work(e: Evidence) -> Finding | None:
+    """Operators whose inputs have the content of those of an earlier call of the same step."""
+    seen = e.session.repeats
+    if seen is None:
+        return None
+    shares = _shares(e, lambda line: line.again)
+    share = sum(shares.values())
+    if share < SHARE:
+        return None
+    line = max(shares, key=shares.get)
+    one = seen.lines[line]
+    if one.parametrized:
+        remedy = 'They make weights from others: with torch.nn.utils.parametrize.cached() they are kept.'
+    elif one.casts_again > 0.5 * one.again:
+        remedy = (
+            'Most of this time is for casts to 16 bits. Autocast forgets its casts when its outermost '
+            'context is left: enter it once, around all of these calls.'
+        )
+    else:
+        remedy = 'Compute it once and keep the result.'
+    return Finding(
+        'repeated-work',
+        'The same is computed several times in a step',
+        f'{one.calls_again:,} of {one.calls:,} calls of operators in {looks.named(line)} '
+        f'({looks.text_of(line)}) had the input of an earlier call of the same step. What is computed again '
+        f'on this line and on others takes {percent(share)} of a step, with its backward pass. {remedy}',
+        looks.named(line),
+        without(1, share),
+    )
+
+
+def _shares(e: Evidence, chosen: Callable[[Any], float]) -> dict[tuple, float]:
+    """Shares of a step by line: of each line as much as is chosen of its operators."""
+    return {
+        line: e.line_shares[line] * chosen(one) / one.seconds
+        for line, one in e.session.repeats.lines.items()
+        if one.seconds and line in e.line_shares
+    }
+
+
+def constant_work(e: Evidence) -> Finding | None:
+    """What each step computes anew from numbers that have not changed since the step before."""
+    seen, samples = e.session.repeats, e.session.samples
+    if seen is None or samples is None or samples.number < SAMPLES:
+        return None
+    constant = seen.constant_functions()
+    in_functions: Counter = Counter()
+    for (part, places, _), seconds in samples.found.items():
+        around = [place for place in places if (place[0], place[2]) in constant]
+        if around and part in PARTS:
+            file, _, name = around[-1]
+            in_functions[file, name] += seconds / samples.total
+    outside = {
+        line: share
+        for line, share in _shares(e, lambda line: line.same).items()
+        if seen.lines[line].function not in constant
+    }
+    share = sum(in_functions.values()) + sum(outside.values())
+    if share < SHARE:
+        return None
+    if max(in_functions.values(), default=0) >= max(outside.values(), default=0):
+        (_, name), _ = in_functions.most_common(1)[0]
+        line = constant[in_functions.most_common(1)[0][0]].called_from
+        what = f'{name}(), called in {looks.named(line)}'
+    else:
+        line = max(outside, key=outside.get)
+        what = looks.named(line)
+    return Finding(
+        'constant-work',
+        'Each step computes again what has not changed',
+        f'In two steps, one after the other, {what} ({looks.text_of(line)}) gave the same from the same '
+        f'numbers. What is made anew in that way takes {percent(share)} of a step. Make it once, before the '
+        f'loop; a module keeps it with register_buffer().',
+        looks.named(line),
+        without(1, share),
+    )
+
+
+def transform_length(e: Evidence) -> Finding | None:
+    """Fourier transforms of lengths with a large prime factor."""
+    found = []
+    for one in e.session.transforms:
+        share = e.line_shares.get(one.line, 0.0) * one.share * (1 - 1 / one.ratio)
+        found.append((share, one))
+    share = sum(share for share, _ in found)
+    if share < SHARE:
+        return None
+    one = max(found, key=lambda pair: pair[0])[1]
+    return Finding(
+        'transform-length',
+        'A Fourier transform has an awkward length',
+        f'{looks.text_of(one.line)} transforms {one.length:,} numbers at a time. The largest prime factor of '
+        f'{one.length:,} is {largest_factor(one.length):,}, and here the transform took '
+        f'{one.ratio:.1f} times as long as one of {one.smooth:,} numbers. Pad to that length, as the '
+        f'argument n does.',
+        looks.named(one.line),
+        without(1, share),
+    )
+
+
 def small_batch(e: Evidence) -> Finding | None:
     """Twice the batch takes so little longer that an example takes a third less time."""
     batch = e.session.loader.get('batch_size') or e.session.batch_size
@@ -1080,8 +1192,6 @@ def gaps(e: Evidence) -> Finding | None:
     if samples is None or samples.number < SAMPLES:
         return None
     found = _python_in_loop(e, before_model=False)
-    if not found:
-        return None
     for line in list(found):
         elsewhere = sum(
             n
@@ -1093,21 +1203,58 @@ def gaps(e: Evidence) -> Finding | None:
             del found[line]
         else:
             found[line] = min(found[line] / samples.total, other)
-    if not found:
-        return None
-    share = min(sum(found.values()), e.part('rest') / e.mean)
+    outside = min(sum(found.values()), e.part('rest') / e.mean)
+    in_model = _python_in_model(e)
+    share = outside + sum(in_model.values())
     if share < SHARE:
         return None
+    found.update(in_model)
     line = found.most_common(1)[0][0]
+    caller = _caller_of(e, set(found))
+    called = f', called from {looks.named(caller)}: {looks.text_of(caller)}' if caller else ''
     return Finding(
         'gaps',
         'The operators wait for other code of the script',
         f'{percent(share)} of a step passes in Python code that runs no operator, most of it in '
-        f'{looks.named(line)}: '
-        f'{looks.text_of(line)}',
+        f'{looks.named(line)}: {looks.text_of(line)}{called}',
         looks.named(line),
         without(1, share),
     )
+
+
+def _python_in_model(e: Evidence) -> Counter:
+    """Shares of a step of the lines that run no operator in the forward pass; nothing if they are few.
+
+    What gives the same in each step has a finding of its own.
+    """
+    found: Counter = Counter()
+    repeats = e.session.repeats
+    constant = repeats.constant_functions() if repeats is not None else {}
+    for (part, places, inner), seconds in e.session.samples.found.items():
+        if part != 'forward' or not places or inner != (places[0][0], places[0][2]):
+            continue
+        if any((place[0], place[2]) in constant for place in places):
+            continue
+        line = places[0][:2]
+        if line not in e.by_line and not e.session.samples.names_framework(line):
+            found[line] += seconds / e.session.samples.total
+    return found if sum(found.values()) >= LOADER else Counter()
+
+
+def _caller_of(e: Evidence, lines: set[tuple]) -> tuple | None:
+    """The innermost line from which nearly all of the time on these lines is called; None if it is one of
+    them, or the training loop's call of the model."""
+    time: Counter = Counter()
+    depth: dict[tuple, int] = {}
+    for (part, places, _), seconds in e.session.samples.found.items():
+        if part not in ('forward', 'rest') or not places or places[0][:2] not in lines:
+            continue
+        for number, place in enumerate(places):
+            time[place[:2]] += seconds
+            depth[place[:2]] = max(depth.get(place[:2], 0), number)
+    on_lines = sum(time[line] for line in lines)
+    around = [line for line in time if line not in lines and time[line] >= 0.9 * on_lines]
+    return min(around, key=depth.get, default=None)
 
 
 def straggler(e: Evidence) -> Finding | None:
@@ -1186,6 +1333,9 @@ ALL = (
     unused_gradients,
     repeated_backward,
     recomputation,
+    repeated_work,
+    constant_work,
+    transform_length,
     small_batch,
     recompilation,
     graph_breaks,
@@ -1213,6 +1363,8 @@ def findings(session: Session) -> list[Finding]:
         found = [f for f in found if f.id != 'small-operators']
     if any(f.id == 'kept-graph' for f in found):  # that is what makes the steps longer
         found = [f for f in found if f.id != 'growing']
+    unused = {f.line for f in found if f.id == 'unused-gradients'}
+    found = [f for f in found if f.id != 'evaluation-gradients' or f.line not in unused]
     named = {f.line for f in found if f.id not in ('gaps', 'synchronization')}
     found = [f for f in found if f.id != 'gaps' or f.line not in named]
     gained = {r.finding: r.ratio for r in session.results if r.finding and r.verdict == 'faster'}

@@ -121,8 +121,9 @@ class HotSpot:
         return asdict(self)
 
 
-def hot_spots(spent: dict, backward: Counter) -> list[HotSpot]:
-    """The lines that take most of a step, the one that takes most first.
+def line_seconds(spent: dict, backward: Counter) -> Counter:
+    """Seconds of a step by line, with what the backward pass does for the line; of None, what no line of the
+    script is known for.
 
     Args:
         spent: what :func:`by_line` made of the samples.
@@ -140,6 +141,12 @@ def hot_spots(spent: dict, backward: Counter) -> list[HotSpot]:
         found[line] += left * seconds
         for maker, share in shares.items():
             found[maker] += share * seconds
+    return found
+
+
+def hot_spots(spent: dict, backward: Counter) -> list[HotSpot]:
+    """The lines that take most of a step, the one that takes most first; see :func:`line_seconds`."""
+    found = line_seconds(spent, backward)
     step = sum(found.values())
     found.pop(None, None)
     return [

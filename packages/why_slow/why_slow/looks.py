@@ -84,7 +84,9 @@ def runs_operators(filename: str) -> bool:
         return True
     if filename == '<string>':  # the guards of a compiled function
         return True
-    parts = 'nn', 'optim', '_dynamo', '_functorch', '_inductor'
+    if filename.endswith(('/torch/utils/_pytree.py', '/torch/_vmap_internals.py')):  # of torch.func
+        return True
+    parts = 'nn', 'optim', 'autograd', 'func', '_dynamo', '_functorch', '_inductor'
     folders = (*(f'/torch/{part}/' for part in parts), '/mxnet/')
     return any(folder in filename for folder in folders)
 
@@ -95,7 +97,7 @@ def scripts_frames(frame: Any) -> list[tuple[str, int, str]]:
     while frame is not None:
         code = frame.f_code
         if is_scripts(code.co_filename):
-            places.append((code.co_filename, frame.f_lineno or 0, code.co_name))
+            places.append((code.co_filename, frame.f_lineno or 0, code.co_qualname))
         frame = frame.f_back
     return places
 
@@ -601,7 +603,9 @@ class Samples:
         seconds, self.last = now - self.last, now
         if not self.watch.active or frame is None:  # between two steps
             return
-        inner = (frame.f_code.co_filename, frame.f_code.co_name)
+        if frame.f_code.co_filename.startswith(OWN):  # a mark of ours, or the handler before this one
+            return
+        inner = (frame.f_code.co_filename, frame.f_code.co_qualname)
         self.found[self.watch.part, tuple(scripts_frames(frame)), inner] += seconds
         self._note_names(frame)
         self.total += seconds

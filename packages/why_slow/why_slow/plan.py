@@ -11,7 +11,7 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from time import perf_counter
 from typing import Any
@@ -20,6 +20,7 @@ from why_slow import looks, whatifs
 from why_slow.gradients import GradientLook, NotNeeded
 from why_slow.hot_spots import Recorder
 from why_slow.mxnet_hooks import ReadLook
+from why_slow.repeats import RepeatLook, Repeats, Transform, transforms
 from why_slow.torch_hooks import Patches, mark_modules, modules_of
 from why_slow.trial import Copy
 from why_slow.watch import Call, Step, Watch, is_ordinary, usual_counts
@@ -30,7 +31,10 @@ SAMPLED = 1.5  # seconds of steps that are sampled
 PLAIN = 0.2  # share of the time for timed steps without anything
 PLAIN_STEPS = 30  # and at least so many of them
 TOGETHER = 20.0  # seconds that the ranks wait for each other once, to see whether all of them take steps
+PHASES = 4  # things that are trained one after the other; later ones are taken for one
+LATE = 0.5  # share of the time after which what is trained next has no report
 CACHE = 4 * 2**20  # bytes, more than the caches of one core
+LONG = 0.05  # share of the time; where a step takes more, two steps are not compared
 LOOKS = 0.5  # no look begins after this share of the time
 
 
@@ -53,6 +57,8 @@ class Session:
     backward: Counter = field(default_factory=Counter)  # seconds by the line that made the node
     not_needed: NotNeeded | None = None  # of the backward passes
     lines: looks.LineLook | None = None
+    repeats: Repeats | None = None  # what a step computes although it is known
+    transforms: list[Transform] = field(default_factory=list)
     samples: looks.Samples | None = None
     graphs: looks.KeptGraphs | None = None
     settings: dict[str, Any] = field(default_factory=dict)
@@ -103,6 +109,20 @@ class Session:
         self.watch.active = False
         self.patches.restore()
 
+    def forget(self) -> None:
+        """Begin anew: what was switched is switched back, and nothing that was seen is left."""
+        if self.switched is not None and self.changed:
+            self.switched.restore()
+        for look in (self.samples, self.graphs):
+            if look is not None:
+                look.stop()
+        kept = {'watch', 'seconds', 'what_ifs', 'torch', 'mxnet', 'patches', 'progress', 'compiled_before'}
+        fresh = Session(self.watch, self.seconds, self.what_ifs)
+        for one in fields(self):
+            if one.name not in kept:
+                setattr(self, one.name, getattr(fresh, one.name))
+        self.watch.forget()
+
     def _end_plan(self) -> None:
         """End what the plan was doing in the step in which the script has ended, such as a look."""
         try:
@@ -119,7 +139,37 @@ class Session:
 
 
 def plan(session: Session) -> Generator[None, Step, None]:
-    """The whole run, from the first step on."""
+    """The whole run, from the first step on.
+
+    Where the script begins to train something else, as after a teacher has been trained, the run begins
+    again, and what was seen before is forgotten.
+    """
+    for again in range(PHASES):
+        phase, steps = session.watch.phase, 0
+        began = perf_counter()
+        run = _phase(session)
+        next(run)
+        while session.watch.phase == phase or again + 1 == PHASES:
+            step = yield
+            steps += 1
+            if session.watch.phase != phase and again + 1 < PHASES:
+                break
+            try:
+                run.send(step)
+            except StopIteration:
+                return
+        run.close()
+        what = f'the script has trained something else for {steps - 1} steps'
+        if session.plain and perf_counter() - began > LATE * session.seconds:
+            session.notes.append(f'The report is about the first part of the run: {what}.')
+            return
+        session.say(f'{what}; watching what it trains now')
+        session.forget()
+        session.notes.append(f'Before the steps of this report, {what}.')
+
+
+def _phase(session: Session) -> Generator[None, Step, None]:
+    """The run, as long as the script trains the same."""
     step = yield  # the first step: imports, allocation, compilation
     session.say('the first step is over')
     began = perf_counter()
@@ -313,7 +363,7 @@ def _settings(session: Session) -> None:
     session.cores = cores()
     settings = session.settings
     settings['file'] = getattr(sys.modules.get('__main__'), '__file__', None)
-    settings['profile'] = sys.getprofile() is not None
+    settings['profile'] = sys.getprofile() is not None or bool(whatifs.monitors())
     settings['trace'] = sys.gettrace() is not None
     if session.torch is None:
         parameters = [
@@ -449,6 +499,8 @@ def _look(session: Session) -> Generator[None, Step, None]:
             if is_ordinary(step, usual):
                 break
         session.lines = look
+        if modes:
+            yield from _look_at_repeats(session)
     samples = looks.Samples(watch)
     if samples.possible():
         session.samples = samples
@@ -463,6 +515,27 @@ def _look(session: Session) -> Generator[None, Step, None]:
     if session.graphs is not None:
         session.graphs.stop()
     _sizes(session)
+
+
+def _look_at_repeats(session: Session) -> Generator[None, Step, None]:
+    """Two ordinary steps, one after the other, whose operators are compared."""
+    usual, torch = usual_counts(session.plain), session.torch
+    step = statistics.median(one.seconds for one in session.plain)
+    if not RepeatLook.possible() or step > LONG * session.seconds:
+        return
+    look = RepeatLook(torch, session.watch)
+    look.start()
+    try:
+        yield
+        for _ in range(3):
+            look.next_step()
+            if is_ordinary((yield), usual):
+                session.repeats = look.found
+                break
+    finally:
+        look.stop()
+    if session.repeats is not None:
+        session.transforms = transforms(torch, session.repeats)
 
 
 def _sizes(session: Session) -> None:

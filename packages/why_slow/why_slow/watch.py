@@ -109,6 +109,8 @@ class Watch:
         self.since_closed = 0
         self.postponed = False  # whether a step ends with the backward pass that runs
         self.optimizers: Any = weakref.WeakValueDictionary()  # by id, as long as the script has them
+        self.phase = 0  # goes up when the script begins to train something else
+        self.trained: dict[int, weakref.ref] = {}  # the parameters of this phase, by id
         # the line of a pass in evaluation mode, with gradients
         self.evaluated_at: tuple[str, int] | None = None
         self.closures = False  # whether an optimizer was given a closure
@@ -146,6 +148,15 @@ class Watch:
         if self.losses:
             self.losses = []
         self.began = self.last = perf_counter()
+
+    def forget(self) -> None:
+        """What was seen of the steps so far."""
+        self.history = []
+        self.kept, self.keep_batch, self.keep_input = None, False, False
+        self.replaying, self.keep_losses, self.forward_call = 0, False, None
+        self.inputs = {}
+        self.evaluated_at = None
+        self.no_anomaly = False
 
     def mine(self) -> bool:
         """Whether the caller runs in the thread and the process that are watched."""
@@ -188,6 +199,7 @@ class Watch:
             self._take_place(key)
         if self.optimizers.get(key) is not optimizer:
             self.optimizers[key] = optimizer
+            self._note_parameters(optimizer)
         if self.steps == 0 and not self.order:
             self.thread = threading.get_ident()
         self.since_closed += 1
@@ -210,6 +222,17 @@ class Watch:
     def parameters(self) -> list[Any]:
         """The tensors that these optimizers change."""
         return [p for group in self.parameter_groups() for p in group['params']]
+
+    def _note_parameters(self, optimizer: Any) -> None:
+        """A new optimizer whose parameters nobody has trained, while the others are gone, begins a phase."""
+        groups = getattr(optimizer, 'param_groups', ())
+        parameters = [p for group in groups for p in group['params']]
+        others = [o for o in self.optimizers.values() if o is not optimizer]
+        known = any(self.trained.get(id(p), lambda: None)() is p for p in parameters)
+        if self.trained and parameters and not others and not known:
+            self.phase += 1
+            self.trained = {}
+        self.trained |= {id(p): weakref.ref(p) for p in parameters}
 
     def _take_place(self, key: int) -> None:
         """Some scripts make an optimizer anew for each task: it takes the place of one that is gone."""

@@ -141,6 +141,16 @@ class AnomalyOff(Remedy):
             self.torch.set_anomaly_enabled(True, self.nan)
 
 
+def monitors() -> dict[int, int]:
+    """The tools that are told what Python does by sys.monitoring, with their events: from Python 3.12 on,
+    cProfile is one of them, and ``sys.getprofile`` does not know of it."""
+    monitoring = getattr(sys, 'monitoring', None)
+    if monitoring is None:
+        return {}
+    found = {number: monitoring.get_events(number) for number in range(6) if monitoring.get_tool(number)}
+    return {number: events for number, events in found.items() if events}
+
+
 class ProfilerOff(Remedy):
     """Takes away a profile or trace function of Python; the profile misses these steps.
 
@@ -151,7 +161,7 @@ class ProfilerOff(Remedy):
 
     def applies(self):
         profile, trace = sys.getprofile(), sys.gettrace()
-        if self.torch.autograd._profiler_enabled() or not (profile or trace):
+        if self.torch.autograd._profiler_enabled() or not (profile or trace or monitors()):
             return False
         return profile is None or callable(profile) or hasattr(profile, 'enable')
 
@@ -159,6 +169,9 @@ class ProfilerOff(Remedy):
         self.functions = sys.getprofile(), sys.gettrace()
         sys.setprofile(None)
         sys.settrace(None)
+        self.monitors = monitors()
+        for number in self.monitors:
+            sys.monitoring.set_events(number, 0)
 
     def restore(self):
         profile, trace = self.functions
@@ -167,6 +180,8 @@ class ProfilerOff(Remedy):
             profile.enable()
         else:
             sys.setprofile(profile)
+        for number, events in self.monitors.items():
+            sys.monitoring.set_events(number, events)
 
 
 class DeterministicOff(Remedy):

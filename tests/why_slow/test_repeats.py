@@ -1,0 +1,276 @@
+"""What is computed although it is known, what must be computed again, a script that trains two things."""
+
+import pytest
+
+from tests.why_slow.scripts import HEAD, ids, watched
+from tests.why_slow.test_gradients import line_with
+from why_slow.repeats import RepeatLook, Repeats, largest_factor, next_smooth
+
+torch = pytest.importorskip('torch')
+
+STEP = """
+while True:
+    for x, y in Batches():
+        {before}
+        loss = loss_function({result}, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+RECURRENT = f"""{HEAD}
+from torch.nn.utils import parametrize
+
+
+class Antisymmetric(nn.Module):
+    def forward(self, weight):
+        upper = weight.triu(1)
+        return upper - upper.T
+
+
+cell, first, last = nn.Linear(256, 256), nn.Linear(64, 256), nn.Linear(256, 10)
+{{parametrized}}
+optimizer = torch.optim.Adam([*cell.parameters(), *first.parameters(), *last.parameters()], fused=True)
+
+
+def run(h):
+    for _ in range(8):
+        h = {{step}}
+    return last(h)
+{STEP.format(before='pass', result='run(first(x))')}
+"""
+MASKED = f"""{HEAD}
+def positions():
+    numbers = [[(i * j) % 7 / 7 for j in range(64)] for i in range(64)]
+    return torch.tensor(numbers)
+
+
+fixed = positions()
+{STEP.format(before='x = x + {table}', result='net(x)')}
+"""
+FILTERED = f"""{HEAD}
+N = {{length}}
+filters = nn.Parameter(torch.randn(64, N // 2 + 1))
+optimizer = torch.optim.Adam([filters, *net.parameters()], fused=True)
+{
+    STEP.format(
+        before='x = torch.fft.irfft(torch.fft.rfft(x, n=N) * filters, n=N)[:, :64]',
+        result='net(x)',
+    )
+}
+"""
+KEPT = '\n\n\nrun = parametrize.cached()(run)'
+PARAMETRIZED = "parametrize.register_parametrization(cell, 'weight', Antisymmetric())"
+CONSTANT = MASKED.format(table='positions()')
+FAULTY = {
+    'weights made again': (
+        RECURRENT.format(parametrized=PARAMETRIZED, step='h + 0.1 * torch.tanh(cell(h))'),
+        'repeated-work',
+        '',
+        'parametrize.cached()',
+    ),
+    'casts made again': (
+        RECURRENT.format(
+            parametrized="""
+def cast(h):
+    with torch.autocast('cpu', torch.bfloat16):
+        return cell(h).float()
+""",
+            step='h + 0.1 * torch.tanh(cast(h))',
+        ),
+        'repeated-work',
+        'return cell(h).float()',
+        'casts to 16 bits',
+    ),
+    'the same input twice': (
+        HEAD + STEP.format(before='teacher = net(x).detach()', result='net(x) + 0.1 * teacher'),
+        'repeated-work',
+        '',
+        'Compute it once',
+    ),
+    'a table made anew': (CONSTANT, 'constant-work', 'x = x + positions()', 'positions()'),
+    'a prime length': (FILTERED.format(length=1999), 'transform-length', 'x = torch.fft', '1,999'),
+}
+FAULTLESS = {
+    'a recurrent network': RECURRENT.format(parametrized='', step='h + 0.1 * torch.tanh(cell(h))'),
+    'weights that are kept': RECURRENT.format(
+        parametrized=PARAMETRIZED, step='h + 0.1 * torch.tanh(cell(h))'
+    ).replace('return last(h)', 'return last(h)' + KEPT),
+    'a table that is kept': MASKED.format(table='fixed'),
+    'a smooth length': FILTERED.format(length=2000),
+    'two views of a batch': HEAD
+    + STEP.format(
+        before='views = [x + 0.1 * torch.randn_like(x) for _ in range(2)]', result='sum(map(net, views))'
+    ),
+    'noise in the network': HEAD
+    + 'net.insert(0, nn.Dropout())\n'
+    + STEP.format(before='pass', result='net(x) + net(x)'),
+    'a step towards worse weights': HEAD
+    + STEP.format(
+        before="""loss_function(net(x), y).backward()
+        moved = [0.01 * p.grad for p in net.parameters()]
+        with torch.no_grad():
+            for p, d in zip(net.parameters(), moved):
+                p.data.add_(d)""",
+        result='net(x)',
+    ),
+    'micro-batches': HEAD
+    + STEP.format(
+        before="""for rows in (slice(0, 32), slice(32, 64)):
+            loss_function(net(x[rows]), y[rows]).backward()""",
+        result='net(x.flip(0))',
+    ),
+}
+OURS = {'repeated-work', 'constant-work', 'transform-length'}
+TWO_PARTS = f"""{HEAD}
+def train(net, steps, teacher=None):
+    optimizer = torch.optim.Adam(net.parameters(), fused=True)
+    done = 0
+    while done < steps:
+        for x, y in Batches():
+            loss = loss_function(net(x), y)
+            if teacher is not None:
+                loss = loss + (net(x) - {{of_teacher}}).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            done += 1
+
+
+teacher = nn.Sequential(nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+train(teacher, 128)
+train(net, 10**9, teacher)
+"""
+AGAIN = f"""{HEAD}
+while True:
+    optimizer = torch.optim.Adam(net.parameters(), fused=True)
+    for x, y in Batches():
+        loss = loss_function(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.parametrize('fault', FAULTY)
+def test_what_is_known_already(tmp_path, fault):
+    text, kind, words, said = FAULTY[fault]
+    run, found = watched(tmp_path, text)
+    assert run.watch.failure is None
+    named = {f['id']: f for f in found['findings']}
+    assert kind in named, (found['findings'], found['lines'])
+    assert not words or named[kind]['line'] == line_with(text, words)
+    assert said in named[kind]['evidence']
+    assert named[kind]['at_most'] > 1.05
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.parametrize('kind', FAULTLESS)
+def test_what_must_be_computed(tmp_path, kind):
+    run, found = watched(tmp_path, FAULTLESS[kind])
+    assert run.watch.failure is None
+    assert run.session.repeats is not None
+    assert not OURS & set(ids(found)), found['findings']
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_script_that_trains_two_things(tmp_path):
+    """The second is reported; what belongs to the first is forgotten."""
+    text = TWO_PARTS.format(of_teacher='teacher(x)')
+    run, found = watched(tmp_path, text, seconds=3)
+    assert run.watch.failure is None and run.watch.phase == 1
+    assert any('has trained something else for 128 steps' in note for note in found['notes']), found['notes']
+    named = {f['id']: f for f in found['findings']}
+    assert 'unused-gradients' in named, found['findings']
+    assert 'evaluation-gradients' not in named
+    assert run.session.memory['parameters'] == 4 * (64 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10)
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_first_part_that_takes_most_of_the_time(tmp_path):
+    text = TWO_PARTS.format(of_teacher='teacher(x)').replace('train(teacher, 128)', 'train(teacher, 1280)')
+    run, found = watched(tmp_path, text, seconds=0.5)
+    assert run.ended == 'steps'
+    if run.watch.phase == 1:
+        assert any('about the first part of the run' in note for note in found['notes']), found['notes']
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_new_optimizer_for_the_same_parameters(tmp_path):
+    run, found = watched(tmp_path, AGAIN)
+    assert run.watch.phase == 0 and not any('something else' in note for note in found['notes'])
+
+
+def looked_at(steps):
+    """What the look sees of these functions, each a step."""
+
+    class Watch:
+        part = 'forward'
+
+        def mine(self):
+            return True
+
+    look = RepeatLook(torch, Watch())
+    look.start()
+    try:
+        for step in steps:
+            look.next_step()
+            step()
+    finally:
+        look.stop()
+    return look.found
+
+
+@pytest.mark.parametrize('kind', [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
+def test_equal_content_and_other_content(kind):
+    numbers = torch.arange(12).reshape(3, 4).to(kind)
+    look = RepeatLook(torch, None)
+    assert look._of_tensor(numbers) == look._of_tensor(numbers.clone())
+    assert look._of_tensor(numbers) != look._of_tensor(numbers.T)
+    other = numbers.clone()
+    other[0, 0] = ~other[0, 0] if kind == torch.bool else other[0, 0] + 1
+    assert look._of_tensor(numbers) != look._of_tensor(other)
+
+
+def test_one_number_among_many_differs():
+    many = torch.zeros(1_000_000)
+    other = many.clone()
+    other[777_777] = 1
+    look = RepeatLook(torch, None)
+    assert look._of_tensor(many) != look._of_tensor(other)
+
+
+def test_sparse_tensors_and_other_arguments_are_never_known():
+    look = RepeatLook(torch, None)
+    assert look.key(torch.ops.aten.add.Tensor, (torch.eye(3).to_sparse(), 1), {}) is None
+    assert look.key(torch.ops.aten.bernoulli.default, (torch.full((3,), 0.5),), {}) is None
+    assert look.key(torch.ops.aten.add.Tensor, (torch.ones(3), 1), {}) is not None
+
+
+def test_the_look_changes_no_result():
+    torch.manual_seed(0)
+    alone = torch.dropout(torch.ones(100), 0.5, True).cumsum(0)
+    torch.manual_seed(0)
+    results = []
+    looked_at([lambda: results.append(torch.dropout(torch.ones(100), 0.5, True).cumsum(0))])
+    assert torch.equal(alone, results[0])
+
+
+def test_functions_that_are_constant():
+    found = Repeats()
+    found.functions['train.py', 'made'].calls = found.functions['train.py', 'made'].same = 3
+    found.functions['train.py', 'step'].calls, found.functions['train.py', 'step'].same = 9, 3
+    assert list(found.constant_functions()) == [('train.py', 'made')]
+
+
+@pytest.mark.parametrize(
+    'number, factor, smooth', [(1, 1, 1), (2, 2, 2), (97, 97, 98), (1999, 1999, 2000), (2048, 2, 2048)]
+)
+def test_lengths_of_transforms(number, factor, smooth):
+    assert largest_factor(number) == factor
+    assert next_smooth(number) == smooth
