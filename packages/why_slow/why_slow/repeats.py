@@ -20,6 +20,7 @@ from why_slow.watch import Watch
 SAMPLED = 4096  # numbers of a tensor that are compared, in addition to their sum
 LARGE = 4_000_000  # numbers
 PARTS = ('forward', 'evaluation', 'rest')  # of a step; a backward pass has other gradients each time
+AUTOGRAD = 'torch/autograd/graph.py'
 PARAMETRIZED = 'torch/nn/utils/parametrize.py'
 SMOOTH = (2, 3, 5, 7)  # the prime factors of lengths that Fourier transforms handle well
 TRANSFORMS = ('_fft_r2c', '_fft_c2c', '_fft_c2r')
@@ -150,7 +151,7 @@ class RepeatLook:
     ) -> None:
         """Note one call of an operator; ``frame`` is its caller's."""
         places = looks.scripts_frames(frame)
-        if not places:
+        if not places or _is_below(frame, AUTOGRAD):  # its gradients may be ones, which is no fault
             return
         again, same = key in self.seen, key in self.before
         library, name = function._schema.name.split('::')
@@ -170,7 +171,7 @@ class RepeatLook:
             line.calls_again += 1
             if name == '_to_copy' and result.dtype in (self.torch.bfloat16, self.torch.float16):
                 line.casts_again += seconds
-            line.parametrized = line.parametrized or _is_parametrized(frame)
+            line.parametrized = line.parametrized or _is_below(frame, PARAMETRIZED)
         elif key is not None and same:
             line.same += seconds
         if name in TRANSFORMS:
@@ -186,11 +187,10 @@ class RepeatLook:
             function.called_from = outer[:2] if outer else None
 
 
-def _is_parametrized(frame: Any) -> bool:
-    while frame is not None and not looks.is_scripts(frame.f_code.co_filename):
-        frame = frame.f_back
+def _is_below(frame: Any, filename: str) -> bool:
+    """Whether this code is called by a library's file, by way of the script or not."""
     while frame is not None:
-        if frame.f_code.co_filename.endswith(PARAMETRIZED):
+        if frame.f_code.co_filename.endswith(filename):
             return True
         frame = frame.f_back
     return False
