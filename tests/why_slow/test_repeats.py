@@ -261,6 +261,15 @@ def test_the_look_changes_no_result():
     assert torch.equal(alone, results[0])
 
 
+def test_control_flow_of_pytorch_still_works():
+    """An operator that calls functions is none whose input is looked at."""
+    results = []
+    looked_at(
+        [lambda: results.append(torch.cond(torch.tensor(True), torch.sin, torch.cos, (torch.ones(3),)))]
+    )
+    assert torch.equal(results[0], torch.ones(3).sin())
+
+
 def test_functions_that_are_constant():
     found = Repeats()
     found.functions['train.py', 'made'].calls = found.functions['train.py', 'made'].same = 3

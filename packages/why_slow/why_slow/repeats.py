@@ -84,12 +84,15 @@ class RepeatLook:
         """Begin to look, between two steps."""
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        look = self
+        look, Operator = self, self.torch._ops.OpOverload
 
         class Mode(TorchDispatchMode):
+            supports_higher_order_operators = True  # such as torch.cond
+
             def __torch_dispatch__(self, function, types, args=(), kwargs=None):
                 kwargs = kwargs or {}
-                if look.watch.part not in PARTS or not look.watch.mine():
+                is_operator = isinstance(function, Operator)
+                if not is_operator or look.watch.part not in PARTS or not look.watch.mine():
                     return function(*args, **kwargs)
                 key = look.key(function, args, kwargs)
                 began = perf_counter()
