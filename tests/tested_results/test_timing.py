@@ -490,6 +490,19 @@ def test_the_readers_random_numbers_stay_as_they_are():
     assert (*found, random.random()) == expected
 
 
+@pytest.mark.parametrize(('count', 'freezes'), [(0, True), (375, True), (200_000, False)])
+def test_what_a_program_has_frozen_stays_frozen(monkeypatch, count, freezes):
+    """Python 3.12 has some hundred frozen objects of its own: were they taken for the program's, each call
+    between samples would go through everything that there is."""
+    called = []
+    monkeypatch.setattr(timing.gc, 'get_freeze_count', lambda: count)
+    for name in ('freeze', 'unfreeze'):
+        monkeypatch.setattr(timing.gc, name, functools.partial(called.append, name))
+    with timing.no_gc():
+        pass
+    assert called == (['freeze', 'unfreeze'] if freezes else [])
+
+
 def test_an_interrupt_leaves_the_garbage_collector_on():
     seen = []
 

@@ -187,6 +187,10 @@ def between(medians: list[float], value: float) -> tuple[float, float]:
     return min(low, value), max(high, value)
 
 
+# Python 3.12 counts some hundred objects of its own as frozen, from its start on.
+IMMORTAL = 5_000
+
+
 @contextlib.contextmanager
 def no_gc() -> Iterator[Callable[[], None]]:
     """Keep Python's garbage collector out of the samples.
@@ -195,7 +199,7 @@ def no_gc() -> Iterator[Callable[[], None]]:
         To be called between samples: frees the cycles that variants have left since the beginning. What was
         there before is not looked at, which keeps such a call short.
     """
-    was, frozen = gc.isenabled(), gc.get_freeze_count() > 0
+    was, frozen = gc.isenabled(), gc.get_freeze_count() > IMMORTAL
     gc.disable()
     if not frozen:
         gc.freeze()
