@@ -2,12 +2,14 @@
 
 import pytest
 
-from tests.why_slow.scripts import HEAD, ids, watched
+from tests.why_slow.scripts import HEAD as SHARED_HEAD
+from tests.why_slow.scripts import ids, watched
 from tests.why_slow.test_gradients import line_with
-from why_slow.repeats import RepeatLook, Repeats, largest_factor, next_smooth
+from why_slow.repeats import RepeatLook, Repeats, _transform, largest_factor, next_smooth
 
 torch = pytest.importorskip('torch')
 
+HEAD = SHARED_HEAD + 'torch.set_num_threads(1)\n'  # two would wait for each other beside other programs
 STEP = """
 while True:
     for x, y in Batches():
@@ -79,7 +81,7 @@ def cast(h):
         ),
         'repeated-work',
         'return cell(h).float()',
-        'casts to 16 bits',
+        'casts of weights to 16 bits',
     ),
     'the same input twice': (
         HEAD + STEP.format(before='teacher = net(x).detach()', result='net(x) + 0.1 * teacher'),
@@ -97,6 +99,20 @@ FAULTLESS = {
     ).replace('return last(h)', 'return last(h)' + KEPT),
     'a table that is kept': MASKED.format(table='fixed'),
     'a smooth length': FILTERED.format(length=2000),
+    'one-hot labels': HEAD
+    + STEP.format(before='hot = nn.functional.one_hot(y, 10).float()', result='net(x) + 0 * hot.to(x.dtype)'),
+    'sums by index': HEAD
+    + """
+def gathered(h, y):
+    return torch.zeros(10, 512).index_add_(0, y, h)
+
+
+net = nn.ModuleList([nn.Linear(64, 512), nn.Linear(512, 10)])
+optimizer = torch.optim.Adam(net.parameters(), fused=True)
+"""
+    + STEP.format(before='pass', result='net[1](net[0](x).relu() + gathered(net[0](x + 1), y)[y])'),
+    'copies that are changed': HEAD
+    + STEP.format(before='same = data.tensors[0].clone(); same[y] = x', result='net(x + same[:64])'),
     'two views of a batch': HEAD
     + STEP.format(
         before='views = [x + 0.1 * torch.randn_like(x) for _ in range(2)]', result='sum(map(net, views))'
@@ -151,6 +167,13 @@ while True:
 """
 
 
+@pytest.fixture(autouse=True)
+def _threads_as_before():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize('fault', FAULTY)
@@ -169,10 +192,30 @@ def test_what_is_known_already(tmp_path, fault):
 @pytest.mark.alone
 @pytest.mark.parametrize('kind', FAULTLESS)
 def test_what_must_be_computed(tmp_path, kind):
-    run, found = watched(tmp_path, FAULTLESS[kind])
+    run, found = watched(tmp_path, FAULTLESS[kind], seconds=3)
     assert run.watch.failure is None
     assert run.session.repeats is not None
     assert not OURS & set(ids(found)), found['findings']
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_what_is_made_anew_has_one_finding(tmp_path):
+    _, found = watched(tmp_path, CONSTANT)
+    assert not {'loader', 'gaps'} & set(ids(found, at_least=1.05)), found['findings']
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_compiled_functions_stay_compiled(tmp_path):
+    """One that was compiled before the script began would give way to the look."""
+    double = torch.compile(lambda x: x * 2, backend='eager')
+    double(torch.ones(3))
+    try:
+        run, _ = watched(tmp_path, HEAD + STEP.format(before='pass', result='net(x)'))
+        assert run.session.repeats is None
+    finally:
+        torch._dynamo.reset()
 
 
 @pytest.mark.slow
@@ -182,7 +225,7 @@ def test_a_script_that_trains_two_things(tmp_path):
     text = TWO_PARTS.format(of_teacher='teacher(x)')
     run, found = watched(tmp_path, text, seconds=3)
     assert run.watch.failure is None and run.watch.phase == 1
-    assert any('has trained something else for 128 steps' in note for note in found['notes']), found['notes']
+    assert 'Before the steps of this report, the script has trained something else for 128.' in found['notes']
     named = {f['id']: f for f in found['findings']}
     assert 'unused-gradients' in named, found['findings']
     assert 'evaluation-gradients' not in named
@@ -196,7 +239,7 @@ def test_a_first_part_that_takes_most_of_the_time(tmp_path):
     run, found = watched(tmp_path, text, seconds=0.5)
     assert run.ended == 'steps'
     if run.watch.phase == 1:
-        assert any('about the first part of the run' in note for note in found['notes']), found['notes']
+        assert any('Then the script began to train something else' in note for note in found['notes'])
 
 
 @pytest.mark.slow
@@ -237,18 +280,23 @@ def test_equal_content_and_other_content(kind):
     assert look._of_tensor(numbers) != look._of_tensor(other)
 
 
-def test_one_number_among_many_differs():
-    many = torch.zeros(1_000_000)
-    other = many.clone()
-    other[777_777] = 1
+@pytest.mark.parametrize('n', [1_000_000, 1_000_001, 65_537])
+def test_one_number_among_many_differs(n):
+    """Also two tensors of many numbers with the same sum, as one-hot labels have it."""
+    many = torch.zeros(n)
+    many[3] = 1
     look = RepeatLook(torch, None)
-    assert look._of_tensor(many) != look._of_tensor(other)
+    for place in 4, 1003, n - 1:
+        other = torch.zeros(n)
+        other[place] = 1
+        assert look._of_tensor(many) != look._of_tensor(other)
 
 
 def test_sparse_tensors_and_other_arguments_are_never_known():
     look = RepeatLook(torch, None)
     assert look.key(torch.ops.aten.add.Tensor, (torch.eye(3).to_sparse(), 1), {}) is None
     assert look.key(torch.ops.aten.bernoulli.default, (torch.full((3,), 0.5),), {}) is None
+    assert look.key(torch.ops.prims.add.default, (torch.ones(3), torch.ones(3)), {}) is None
     assert look.key(torch.ops.aten.add.Tensor, (torch.ones(3), 1), {}) is not None
 
 
@@ -272,8 +320,9 @@ def test_control_flow_of_pytorch_still_works():
 
 def test_functions_that_are_constant():
     found = Repeats()
-    found.functions['train.py', 'made'].calls = found.functions['train.py', 'made'].same = 3
-    found.functions['train.py', 'step'].calls, found.functions['train.py', 'step'].same = 9, 3
+    made, step = found.functions['train.py', 'made'], found.functions['train.py', 'step']
+    made.operators, made.same = 3, 3
+    step.operators, step.same = 9, 3
     assert list(found.constant_functions()) == [('train.py', 'made')]
 
 
@@ -283,3 +332,24 @@ def test_functions_that_are_constant():
 def test_lengths_of_transforms(number, factor, smooth):
     assert largest_factor(number) == factor
     assert next_smooth(number) == smooth
+
+
+@pytest.mark.parametrize(
+    'kind, make',
+    [
+        ('_fft_r2c', lambda: torch.fft.rfft(torch.ones(3, 1999))),
+        ('_fft_c2c', lambda: torch.fft.fft2(torch.ones(1999, 8, dtype=torch.complex64))),
+        ('_fft_c2r', lambda: torch.fft.irfft2(torch.ones(1999, 5, dtype=torch.complex64), s=(1999, 8))),
+        ('_fft_c2r', lambda: torch.fft.irfft(torch.ones(3, 1000, dtype=torch.complex64), n=1999)),
+    ],
+)
+def test_a_transform_is_tried_as_it_is(kind, make):
+    """The same shapes, with the awkward length as it is; and with the smooth one in its place."""
+    found = looked_at([make])
+    [line] = [one for one in found.lines.values() if one.transforms]
+    [(name, shape, dims, last, length)] = line.transforms
+    assert name.startswith('_fft') and length == 1999
+    for n in length, 2000:
+        again = looked_at([_transform(torch, name, shape, dims, last, length, n)])
+        seen = [key for one in again.lines.values() for key in one.transforms]
+        assert seen == ([(name, shape, dims, last, length)] if n == length else [])

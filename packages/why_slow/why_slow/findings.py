@@ -4,6 +4,7 @@
 nothing. Where a remedy was tested, what the test found replaces it, for then it is known better.
 """
 
+import itertools
 import linecache
 import statistics
 from collections import Counter, defaultdict
@@ -329,9 +330,12 @@ def _python_in_loop(e: Evidence, before_model: bool) -> Counter:
     elsewhere."""
     found: Counter = Counter()
     loop = _loop(e)
-    samples = e.session.samples
+    samples, repeats = e.session.samples, e.session.repeats
+    constant = repeats.constant_functions() if repeats is not None else {}
     for (part, places, inner), count in samples.found.items():
         if part != 'rest' or not places:
+            continue
+        if any((place[0], place[2]) in constant for place in places):  # has a finding of its own
             continue
         if looks.runs_operators(inner[0]):
             continue
@@ -1048,7 +1052,7 @@ def repeated_work(e: Evidence) -> Finding | None:
         remedy = 'They make weights from others: with torch.nn.utils.parametrize.cached() they are kept.'
     elif one.casts_again > 0.5 * one.again:
         remedy = (
-            'Most of this time is for casts to 16 bits. Autocast forgets its casts when its outermost '
+            'Most of this time is for casts of weights to 16 bits. Autocast forgets them when its outermost '
             'context is left: enter it once, around all of these calls.'
         )
     else:
@@ -1058,7 +1062,8 @@ def repeated_work(e: Evidence) -> Finding | None:
         'The same is computed several times in a step',
         f'{one.calls_again:,} of {one.calls:,} calls of operators in {looks.named(line)} '
         f'({looks.text_of(line)}) had the input of an earlier call of the same step. What is computed again '
-        f'on this line and on others takes {percent(share)} of a step, with its backward pass. {remedy}',
+        f'on this line and on others takes about {percent(share)} of a step, with its backward pass. '
+        f'{remedy}',
         looks.named(line),
         without(1, share),
     )
@@ -1079,32 +1084,42 @@ def constant_work(e: Evidence) -> Finding | None:
     if seen is None or samples is None or samples.number < SAMPLES:
         return None
     constant = seen.constant_functions()
-    in_functions: Counter = Counter()
+    sampled: Counter = Counter()
+    of_function: Counter = Counter()
     for (part, places, _), seconds in samples.found.items():
+        if part not in PARTS or not places:
+            continue
+        key = part, places[0][:2]
+        sampled[key] += seconds
         around = [place for place in places if (place[0], place[2]) in constant]
-        if around and part in PARTS:
-            file, _, name = around[-1]
-            in_functions[file, name] += seconds / samples.total
-    outside = {
-        line: share
-        for line, share in _shares(e, lambda line: line.same).items()
-        if seen.lines[line].function not in constant
-    }
+        if around:
+            file, _, name = around[-1]  # the outermost one
+            of_function[(file, name), key] += seconds
+    in_functions: Counter = Counter()
+    for (function, key), seconds in of_function.items():
+        spent = e.spent.get(key, Spent())
+        in_functions[function] += (spent.calls + spent.other) / e.mean * seconds / sampled[key]
+    outside = {}
+    for line, one in seen.lines.items():
+        if one.same and one.function not in constant:  # such work has no backward pass
+            of_line = [spent for (part, at), spent in e.spent.items() if at == line and part in PARTS]
+            seconds = sum(spent.calls + spent.other for spent in of_line)
+            outside[line] = seconds / e.mean * one.same / one.seconds
     share = sum(in_functions.values()) + sum(outside.values())
     if share < SHARE:
         return None
     if max(in_functions.values(), default=0) >= max(outside.values(), default=0):
-        (_, name), _ = in_functions.most_common(1)[0]
-        line = constant[in_functions.most_common(1)[0][0]].called_from
-        what = f'{name}(), called in {looks.named(line)}'
+        [(function, _)] = in_functions.most_common(1)
+        line = constant[function].called_from
+        what = f'{function[1]}(), called in {looks.named(line)}'
     else:
         line = max(outside, key=outside.get)
         what = looks.named(line)
     return Finding(
         'constant-work',
         'Each step computes again what has not changed',
-        f'In two steps, one after the other, {what} ({looks.text_of(line)}) gave the same from the same '
-        f'numbers. What is made anew in that way takes {percent(share)} of a step. Make it once, before the '
+        f'In two steps, one after the other, the operators of {what} ({looks.text_of(line)}) had the same '
+        f'inputs. What is made anew in that way takes {percent(share)} of a step. Make it once, before the '
         f'loop; a module keeps it with register_buffer().',
         looks.named(line),
         without(1, share),
@@ -1115,7 +1130,7 @@ def transform_length(e: Evidence) -> Finding | None:
     """Fourier transforms of lengths with a large prime factor."""
     found = []
     for one in e.session.transforms:
-        share = e.line_shares.get(one.line, 0.0) * one.share * (1 - 1 / one.ratio)
+        share = e.line_shares.get(one.line, 0.0) * one.share * max(0.0, 1 - 1 / one.ratio)
         found.append((share, one))
     share = sum(share for share, _ in found)
     if share < SHARE:
@@ -1126,8 +1141,8 @@ def transform_length(e: Evidence) -> Finding | None:
         'A Fourier transform has an awkward length',
         f'{looks.text_of(one.line)} transforms {one.length:,} numbers at a time. The largest prime factor of '
         f'{one.length:,} is {largest_factor(one.length):,}, and here the transform took '
-        f'{one.ratio:.1f} times as long as one of {one.smooth:,} numbers. Pad to that length, as the '
-        f'argument n does.',
+        f'{one.ratio:.1f} times as long as one of {one.smooth:,} numbers. For a convolution, pad to that '
+        f'length, as the argument n does; other frequencies come out.',
         looks.named(one.line),
         without(1, share),
     )
@@ -1238,22 +1253,26 @@ def _python_in_model(e: Evidence) -> Counter:
         line = places[0][:2]
         if line not in e.by_line and not e.session.samples.names_framework(line):
             found[line] += seconds / e.session.samples.total
+    for line in found:  # a signal is handled late, so an operator's time may be seen on the next line
+        found[line] = min(found[line], e.spent.get(('forward', line), Spent()).other / e.mean)
     return found if sum(found.values()) >= LOADER else Counter()
 
 
 def _caller_of(e: Evidence, lines: set[tuple]) -> tuple | None:
-    """The innermost line from which nearly all of the time on these lines is called; None if it is one of
-    them, or the training loop's call of the model."""
+    """The innermost line from which nearly all of the time on these lines is called; None if that is a line
+    of the training loop."""
     time: Counter = Counter()
     depth: dict[tuple, int] = {}
+    whole, loop = 0.0, _loop(e)
     for (part, places, _), seconds in e.session.samples.found.items():
-        if part not in ('forward', 'rest') or not places or places[0][:2] not in lines:
+        if part not in PARTS or not places or places[0][:2] not in lines:
             continue
-        for number, place in enumerate(places):
-            time[place[:2]] += seconds
-            depth[place[:2]] = max(depth.get(place[:2], 0), number)
-    on_lines = sum(time[line] for line in lines)
-    around = [line for line in time if line not in lines and time[line] >= 0.9 * on_lines]
+        whole += seconds
+        below = list(itertools.takewhile(lambda p: not loop or (p[0], p[2]) != loop[:2], places))
+        for number, line in enumerate(dict.fromkeys(place[:2] for place in below)):
+            time[line] += seconds
+            depth[line] = max(depth.get(line, 0), number)
+    around = [line for line in time if line not in lines and time[line] >= 0.9 * whole]
     return min(around, key=depth.get, default=None)
 
 

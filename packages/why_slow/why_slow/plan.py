@@ -4,6 +4,7 @@
 script goes on between two yields only; when the generator returns, the script is ended.
 """
 
+import contextlib
 import functools
 import os
 import resource
@@ -97,6 +98,11 @@ class Session:
         """Switch back what is switched, and take all marks away."""
         if self.watch.plan is not None:
             self._end_plan()
+        self._switch_back()
+        self.watch.active = False
+        self.patches.restore()
+
+    def _switch_back(self) -> None:
         if self.switched is not None and self.changed:
             try:
                 self.switched.restore()
@@ -106,16 +112,10 @@ class Session:
         for look in (self.samples, self.graphs):
             if look is not None:
                 look.stop()
-        self.watch.active = False
-        self.patches.restore()
 
     def forget(self) -> None:
         """Begin anew: what was switched is switched back, and nothing that was seen is left."""
-        if self.switched is not None and self.changed:
-            self.switched.restore()
-        for look in (self.samples, self.graphs):
-            if look is not None:
-                look.stop()
+        self._switch_back()
         kept = {'watch', 'seconds', 'what_ifs', 'torch', 'mxnet', 'patches', 'progress', 'compiled_before'}
         fresh = Session(self.watch, self.seconds, self.what_ifs)
         for one in fields(self):
@@ -144,28 +144,31 @@ def plan(session: Session) -> Generator[None, Step, None]:
     Where the script begins to train something else, as after a teacher has been trained, the run begins
     again, and what was seen before is forgotten.
     """
-    for again in range(PHASES):
+    before = []  # what to say of the parts that are over
+    for number in range(PHASES):
         phase, steps = session.watch.phase, 0
+        is_last = number + 1 == PHASES
         began = perf_counter()
-        run = _phase(session)
-        next(run)
-        while session.watch.phase == phase or again + 1 == PHASES:
-            step = yield
-            steps += 1
-            if session.watch.phase != phase and again + 1 < PHASES:
-                break
-            try:
-                run.send(step)
-            except StopIteration:
-                return
-        run.close()
-        what = f'the script has trained something else for {steps - 1} steps'
+        with contextlib.closing(_phase(session)) as run:
+            next(run)
+            while True:
+                step = yield
+                if session.watch.phase != phase and not is_last:
+                    break
+                steps += 1
+                try:
+                    run.send(step)
+                except StopIteration:
+                    return
         if session.plain and perf_counter() - began > LATE * session.seconds:
-            session.notes.append(f'The report is about the first part of the run: {what}.')
+            session.notes.append(
+                f'The report is about {steps} steps. Then the script began to train something else.'
+            )
             return
-        session.say(f'{what}; watching what it trains now')
+        session.say('the script trains something else now')
+        before.append(f'Before the steps of this report, the script has trained something else for {steps}.')
         session.forget()
-        session.notes.append(f'Before the steps of this report, {what}.')
+        session.notes += before
 
 
 def _phase(session: Session) -> Generator[None, Step, None]:
@@ -521,7 +524,8 @@ def _look_at_repeats(session: Session) -> Generator[None, Step, None]:
     """Two ordinary steps, one after the other, whose operators are compared."""
     usual, torch = usual_counts(session.plain), session.torch
     step = statistics.median(one.seconds for one in session.plain)
-    if not RepeatLook.possible() or step > LONG * session.seconds:
+    # Compiled functions give way to a dispatch mode, some of them for good.
+    if _compilation().get('frames') or not RepeatLook.possible() or step > LONG * session.seconds:
         return
     look = RepeatLook(torch, session.watch)
     look.start()

@@ -6,6 +6,7 @@ inputs have the same content as those of an earlier call gives the same result a
 numbers. The mode also times the operators, so that a line's time can be divided among them.
 """
 
+import hashlib
 import math
 import sys
 from collections import Counter, defaultdict
@@ -17,8 +18,25 @@ from typing import Any
 from why_slow import looks
 from why_slow.watch import Watch
 
-SAMPLED = 4096  # numbers of a tensor that are compared, in addition to their sum
+SMALL = 65_536  # numbers; of more, sums are compared
 LARGE = 4_000_000  # numbers
+# What has to be made each time, for it is filled or changed afterwards.
+FRESH = {
+    'clone',
+    'empty',
+    'empty_like',
+    'empty_strided',
+    'full',
+    'full_like',
+    'new_empty',
+    'new_full',
+    'new_ones',
+    'new_zeros',
+    'ones',
+    'ones_like',
+    'zeros',
+    'zeros_like',
+}
 PARTS = ('forward', 'evaluation', 'rest')  # of a step; a backward pass has other gradients each time
 AUTOGRAD = 'torch/autograd/graph.py'
 PARAMETRIZED = 'torch/nn/utils/parametrize.py'
@@ -39,15 +57,15 @@ class Line:
     calls_again: int = 0
     casts_again: float = 0.0  # of ``again``, casts to 16 bits
     parametrized: bool = False  # called by torch.nn.utils.parametrize
-    transforms: Counter = field(default_factory=Counter)  # seconds by the shape, and the length
+    transforms: Counter = field(default_factory=Counter)  # seconds by the kind of Fourier transform
 
 
 @dataclass
 class Function:
     """A function of the script that was on the stack when operators were called."""
 
-    calls: int = 0
-    same: int = 0  # calls that computed what the step before had computed already
+    operators: int = 0
+    same: int = 0  # operators that computed what the step before had computed already
     called_from: tuple | None = None  # line of the script
 
 
@@ -60,7 +78,7 @@ class Repeats:
 
     def constant_functions(self) -> dict[tuple, Function]:
         """The functions all of whose operators computed what the step before had computed already."""
-        return {key: f for key, f in self.functions.items() if f.calls and f.same == f.calls}
+        return {key: f for key, f in self.functions.items() if f.operators and f.same == f.operators}
 
 
 class RepeatLook:
@@ -115,7 +133,7 @@ class RepeatLook:
 
     def key(self, function: Any, args: tuple, kwargs: dict) -> Hashable | None:
         """The same for calls that give the same result; None if that cannot be known."""
-        if self.torch.Tag.nondeterministic_seeded in function.tags:
+        if function.namespace != 'aten' or self.torch.Tag.nondeterministic_seeded in function.tags:
             return None
         try:
             return function, self._content(args), self._content(kwargs)
@@ -133,7 +151,7 @@ class RepeatLook:
         return type(thing), thing
 
     def _of_tensor(self, tensor: Any) -> Hashable:
-        """Type, shape, and what tells one content from another: some of the numbers, and the sum of all."""
+        """Type, shape, and a digest of the content."""
         torch, layout = self.torch, (tensor.dtype, tuple(tensor.shape), tensor.stride())
         if tensor.device.type != 'cpu' or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
             raise TypeError('its content is not looked at')
@@ -145,9 +163,12 @@ class RepeatLook:
         size = numbers.element_size()
         whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
         bits = numbers.view(whole)
-        every = max(1, bits.numel() // SAMPLED)
-        some = bits[::every].contiguous().numpy().tobytes()
-        return *layout, some, int(bits.sum(dtype=torch.int64)) if every > 1 else 0
+        if bits.numel() > SMALL:  # in a square, the sums of rows and of columns say where numbers differ
+            side = math.isqrt(bits.numel())
+            square = bits[: side * side].view(side, side)
+            rest = bits[side * side :].long()
+            bits = torch.cat([square.sum(0), square.sum(1), rest])
+        return *layout, hashlib.blake2b(bits.contiguous().numpy(), digest_size=16).digest()
 
     def record(
         self, function: Any, args: tuple, result: Any, key: Hashable, seconds: float, frame: Any
@@ -162,30 +183,40 @@ class RepeatLook:
             return
         if key is not None:
             self.seen.add(key)
-        self._note_functions(places, same and key is not None)
-        if any(returned.alias_info is not None for returned in function._schema.returns):
-            return  # what changes its input has to do it each time, and a view takes no time
+        self._note_functions(places, same)
+        aliases = [one.alias_info for one in function._schema.returns if one.alias_info is not None]
+        if aliases and not any(alias.is_write for alias in aliases):
+            return  # a view takes no time
         line = self.found.lines[places[0][:2]]
         line.function = places[0][0], places[0][2]
         line.seconds += seconds
         line.calls += 1
-        if key is not None and again:
+        if aliases or name in FRESH:
+            return
+        if again:
             line.again += seconds
             line.calls_again += 1
-            if name == '_to_copy' and result.dtype in (self.torch.bfloat16, self.torch.float16):
+            if name == '_to_copy' and self._autocast_keeps(args[0], result):
                 line.casts_again += seconds
             line.parametrized = line.parametrized or _is_below(frame, PARAMETRIZED)
-        elif key is not None and same:
+        elif same:
             line.same += seconds
         if name in TRANSFORMS:
-            length = _length_of(name, args)
+            lengths = _lengths_of(name, args)
+            length = max(lengths, key=largest_factor)
             if largest_factor(length) > max(SMOOTH):
-                line.transforms[name, tuple(args[0].shape), tuple(args[1]), length] += seconds
+                key = name, tuple(args[0].shape), tuple(args[1]), lengths[-1], length
+                line.transforms[key] += seconds
+
+    def _autocast_keeps(self, tensor: Any, result: Any) -> bool:
+        """Whether autocast makes this cast once in a context: it keeps those of weights that are trained."""
+        narrow = result.dtype in (self.torch.bfloat16, self.torch.float16)
+        return narrow and tensor.is_leaf and tensor.requires_grad
 
     def _note_functions(self, places: list[tuple], same: bool) -> None:
         for place, outer in zip(places, [*places[1:], None], strict=True):
             function = self.found.functions[place[0], place[2]]
-            function.calls += 1
+            function.operators += 1
             function.same += same
             function.called_from = outer[:2] if outer else None
 
@@ -202,12 +233,12 @@ def _is_below(frame: Any, filename: str) -> bool:
 # Fourier transforms ------------------------------------------------------------------------------
 
 
-def _length_of(name: str, args: tuple) -> int:
-    """The length of a transform; of several dimensions, the one with the largest prime factor."""
+def _lengths_of(name: str, args: tuple) -> list[int]:
+    """The lengths of a transform, of each of its dimensions."""
     sizes = [args[0].shape[dim] for dim in args[1]]
     if name == '_fft_c2r':
         sizes[-1] = args[3]
-    return max(sizes, key=largest_factor)
+    return sizes
 
 
 def largest_factor(number: int) -> int:
@@ -252,9 +283,9 @@ def transforms(torch: Any, found: Repeats) -> list[Transform]:
     for line, one in found.lines.items():
         if not one.transforms:
             continue
-        (name, shape, dims, length), _ = one.transforms.most_common(1)[0]
+        (name, shape, dims, last, length), _ = one.transforms.most_common(1)[0]
         smooth = next_smooth(length)
-        awkward, better = (_transform(torch, name, shape, dims, length, n) for n in (length, smooth))
+        awkward, better = (_transform(torch, name, shape, dims, last, length, n) for n in (length, smooth))
         share = sum(one.transforms.values()) / one.seconds
         result.append(Transform(line, length, smooth, _ratio(awkward, better), share))
     return result
@@ -272,19 +303,26 @@ def _ratio(one: Callable[[], Any], other: Callable[[], Any]) -> float:
     return least[0] / least[1]
 
 
-def _transform(torch: Any, name: str, shape: tuple, dims: tuple, length: int, n: int) -> Any:
-    """A function that carries out a transform like this one, of ``n`` in place of ``length``."""
-    real = name == '_fft_c2r'
+def _transform(
+    torch: Any, name: str, shape: tuple, dims: tuple, last: int, length: int, n: int
+) -> Callable[[], Any]:
+    """A function that carries out a transform like this one, of ``n`` in place of ``length``.
+
+    Args:
+        last: the length of the result's last dimension of ``dims``, which is real with ``_fft_c2r``.
+    """
+    lengths = [shape[dim] for dim in dims[:-1]] + [last]
+    lengths = [n if one == length else one for one in lengths]
+    kind = torch.float32 if name == '_fft_r2c' else torch.complex64
+    transform = {
+        '_fft_r2c': torch.fft.rfftn,
+        '_fft_c2c': torch.fft.fftn,
+        '_fft_c2r': torch.fft.irfftn,
+    }[name]
     sizes = list(shape)
-    for dim in dims:
-        if sizes[dim] == length:
-            sizes[dim] = n
-    if real:
-        sizes[dims[-1]] = n // 2 + 1
-        numbers = torch.ones(sizes, dtype=torch.complex64)
-        return lambda: torch.fft.irfft(numbers, n=n, dim=dims[-1])
-    if name == '_fft_c2c':
-        numbers = torch.ones(sizes, dtype=torch.complex64)
-        return lambda: torch.fft.fftn(numbers, dim=dims)
-    numbers = torch.ones(sizes)
-    return lambda: torch.fft.rfftn(numbers, dim=dims)
+    for dim, size in zip(dims, lengths, strict=True):
+        sizes[dim] = size
+    if name == '_fft_c2r':
+        sizes[dims[-1]] = lengths[-1] // 2 + 1
+    numbers = torch.ones(sizes, dtype=kind)
+    return lambda: transform(numbers, s=lengths, dim=dims)

@@ -110,7 +110,7 @@ class Watch:
         self.postponed = False  # whether a step ends with the backward pass that runs
         self.optimizers: Any = weakref.WeakValueDictionary()  # by id, as long as the script has them
         self.phase = 0  # goes up when the script begins to train something else
-        self.trained: dict[int, weakref.ref] = {}  # the parameters of this phase, by id
+        self.trained: dict[int, weakref.ref] = {}  # parameters that an optimizer has changed, by id
         # the line of a pass in evaluation mode, with gradients
         self.evaluated_at: tuple[str, int] | None = None
         self.closures = False  # whether an optimizer was given a closure
@@ -157,6 +157,7 @@ class Watch:
         self.inputs = {}
         self.evaluated_at = None
         self.no_anomaly = False
+        self.profiles, self.closures = 0, False
 
     def mine(self) -> bool:
         """Whether the caller runs in the thread and the process that are watched."""
@@ -231,7 +232,6 @@ class Watch:
         known = any(self.trained.get(id(p), lambda: None)() is p for p in parameters)
         if self.trained and parameters and not others and not known:
             self.phase += 1
-            self.trained = {}
         self.trained |= {id(p): weakref.ref(p) for p in parameters}
 
     def _take_place(self, key: int) -> None:
