@@ -6,6 +6,7 @@ inputs have the same content as those of an earlier call gives the same result a
 numbers. The mode also times the operators, so that a line's time can be divided among them.
 """
 
+import contextlib
 import hashlib
 import math
 import sys
@@ -116,7 +117,8 @@ class RepeatLook:
                 began = perf_counter()
                 result = function(*args, **kwargs)
                 seconds = perf_counter() - began
-                look.record(function, args, result, key, seconds, sys._getframe(1))
+                with contextlib.suppress(Exception):  # a look must not end the script
+                    look.record(function, args, result, key, seconds, sys._getframe(1))
                 return result
 
         self.mode = Mode()
