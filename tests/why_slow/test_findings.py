@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.why_slow.scripts import HEAD, ids, training, watched
-from why_slow import findings, looks
+from why_slow import findings, looks, whatifs
 
 torch = pytest.importorskip('torch')
 pytestmark = pytest.mark.alone  # two tests at a time would share the cores that they time
@@ -195,6 +195,9 @@ def _as_before(monkeypatch, tmp_path):
     torch.autograd.set_detect_anomaly(False)
     torch.use_deterministic_algorithms(False)
     sys.setprofile(None)
+    for tool in whatifs.monitors():     # cProfile, from Python 3.12 on
+        sys.monitoring.set_events(tool, 0)
+        sys.monitoring.free_tool_id(tool)
     torch._dynamo.config.recompile_limit = limits[0]
     torch._dynamo.config.accumulated_recompile_limit = limits[1]
     torch._dynamo.reset()

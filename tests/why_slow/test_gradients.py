@@ -166,6 +166,7 @@ while True:
 CHECKPOINTED = f"""{HEAD}
 from torch.utils.checkpoint import checkpoint
 
+torch.set_num_threads(1)
 parts = nn.ModuleList([nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512)) for _ in range(4)])
 first, last = nn.Linear(64, 512), nn.Linear(512, 10)
 optimizer = torch.optim.Adam([*first.parameters(), *parts.parameters(), *last.parameters()], fused=True)
@@ -184,6 +185,13 @@ while True:
 def line_with(text, words):
     """The line of the script on which these words stand first."""
     return next(f'train.py:{i}' for i, line in enumerate(text.splitlines(), 1) if words in line)
+
+
+@pytest.fixture(autouse=True)
+def _threads_as_before():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.mark.slow
@@ -265,7 +273,7 @@ def test_checkpoints_where_memory_is_free(tmp_path, reentrant, monkeypatch):
     before = module._checkpoint_without_reentrant_generator, module.CheckpointFunction
     monkeypatch.setattr(whatifs, 'SPARE', 1)
     text = CHECKPOINTED.format(reentrant=reentrant)
-    run, found = watched(tmp_path, text, seconds=8, what_ifs=True)
+    run, found = watched(tmp_path, text, seconds=12, what_ifs=True)
     assert before == (module._checkpoint_without_reentrant_generator, module.CheckpointFunction)
     assert sum(run.session.not_needed.checkpoints.values()) == 4
     tested = next(r for r in found['what_ifs'] if r['id'] == 'no-activation-checkpoints')
