@@ -261,7 +261,7 @@ def test_steps_that_differ_or_drift_do_not_grow(milliseconds, monkeypatch):
 @pytest.mark.parametrize('change', [{}, {'loss': 'loss_function(net(x), y) / 1'}], ids=['plain', 'scaled'])
 def test_nothing_certain_is_found_on_a_clean_script(tmp_path, change):
     """Findings that rest on a ratio of times may come on a busy machine; these do not."""
-    _, found = watched(tmp_path, training(**change))
+    run, found = watched(tmp_path, training(**change))
     certain = {
         'anomaly',
         'profiler',
@@ -282,8 +282,9 @@ def test_nothing_certain_is_found_on_a_clean_script(tmp_path, change):
         'loader',
     }
     assert not certain & set(ids(found))
-    # What the looks take, such as the profiler's memory, is not the script's.
-    assert found['step']['memory']['growth_per_step'] < findings.GROWTH
+    # What the looks take, such as the profiler's tens of megabytes, is not the script's. In a young process
+    # the heap still grows by some hundred kilobytes in the first steps.
+    assert found['step']['memory']['growth_per_step'] * len(run.session.plain) < 4e6
 
 
 @pytest.mark.slow
