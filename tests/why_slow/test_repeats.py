@@ -169,6 +169,9 @@ while True:
 
 @pytest.fixture(autouse=True)
 def _threads_as_before():
+    """And nothing is compiled yet: what other tests have compiled would not be looked at."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
