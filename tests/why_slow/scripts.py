@@ -77,6 +77,11 @@ def watched(tmp_path, text, seconds=2.0, what_ifs=False, arguments=()):
     return run, report.result(run.session, 'train.py', list(arguments), run.ended)
 
 
+def line_with(text, words):
+    """The line of the script on which these words stand first."""
+    return next(f'train.py:{i}' for i, line in enumerate(text.splitlines(), 1) if words in line)
+
+
 def ids(found, at_least=1.0):
     """The ids of a report's findings that can gain so much at least."""
     return [finding['id'] for finding in found['findings'] if finding['at_most'] >= at_least]

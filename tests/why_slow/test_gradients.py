@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.why_slow.scripts import HEAD, ids, watched
+from tests.why_slow.scripts import HEAD, ids, line_with, watched
 from why_slow.gradients import Graph, _leading_to, graph_of
 
 torch = pytest.importorskip('torch')
@@ -180,18 +180,6 @@ while True:
         loss.backward()
         optimizer.step()
 """
-
-
-def line_with(text, words):
-    """The line of the script on which these words stand first."""
-    return next(f'train.py:{i}' for i, line in enumerate(text.splitlines(), 1) if words in line)
-
-
-@pytest.fixture(autouse=True)
-def _threads_as_before():
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.slow

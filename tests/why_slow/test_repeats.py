@@ -3,8 +3,7 @@
 import pytest
 
 from tests.why_slow.scripts import HEAD as SHARED_HEAD
-from tests.why_slow.scripts import ids, watched
-from tests.why_slow.test_gradients import line_with
+from tests.why_slow.scripts import ids, line_with, watched
 from why_slow.repeats import RepeatLook, Repeats, _transform, largest_factor, next_smooth
 
 torch = pytest.importorskip('torch')
@@ -168,13 +167,10 @@ while True:
 
 
 @pytest.fixture(autouse=True)
-def _threads_as_before():
-    """And nothing is compiled yet: what other tests have compiled would not be looked at."""
+def _nothing_is_compiled():
+    """Where other tests have compiled something, operators are not looked at."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.slow

@@ -130,6 +130,8 @@ class Evidence:
         self.by_line = self._by_line()
         self.spent = self._spent()
         self.line_shares = self._line_shares()
+        repeats = session.repeats
+        self.constant = repeats.constant_functions() if repeats is not None else {}
 
     def part(self, name: str) -> float:
         """Mean seconds of a part of an ordinary step."""
@@ -175,6 +177,11 @@ class Evidence:
         of_model = {key: one for key, one in self.spent.items() if key[0] in (*PARTS, 'backward')}
         seconds = line_seconds(of_model, self.session.backward)
         return {line: one / self.mean for line, one in seconds.items() if line is not None}
+
+    def is_constant(self, places: tuple) -> bool:
+        """Whether these places lie in a function that gives the same in each step, which has a finding of its
+        own."""
+        return any((place[0], place[2]) in self.constant for place in places)
 
     def _by_line(self) -> dict[tuple, list[tuple[str, Any]]]:
         found = defaultdict(list)
@@ -274,7 +281,7 @@ def _most_in(e: Evidence, sampled: Counter) -> tuple:
         function_of[file, line] = file, function
     functions = {function_of[line] for line in sampled}
     seconds = {
-        line: spent.calls + spent.other
+        line: spent.seconds
         for (part, line), spent in e.spent.items()
         if part == 'rest' and function_of.get(line) in functions
     }
@@ -330,12 +337,9 @@ def _python_in_loop(e: Evidence, before_model: bool) -> Counter:
     elsewhere."""
     found: Counter = Counter()
     loop = _loop(e)
-    samples, repeats = e.session.samples, e.session.repeats
-    constant = repeats.constant_functions() if repeats is not None else {}
+    samples = e.session.samples
     for (part, places, inner), count in samples.found.items():
-        if part != 'rest' or not places:
-            continue
-        if any((place[0], place[2]) in constant for place in places):  # has a finding of its own
+        if part != 'rest' or not places or e.is_constant(places):
             continue
         if looks.runs_operators(inner[0]):
             continue
@@ -1042,7 +1046,11 @@ def repeated_work(e: Evidence) -> Finding | None:
     seen = e.session.repeats
     if seen is None:
         return None
-    shares = _shares(e, lambda line: line.again)
+    shares = {
+        line: e.line_shares[line] * one.again / one.seconds
+        for line, one in seen.lines.items()
+        if one.seconds and line in e.line_shares
+    }
     share = sum(shares.values())
     if share < SHARE:
         return None
@@ -1069,21 +1077,11 @@ def repeated_work(e: Evidence) -> Finding | None:
     )
 
 
-def _shares(e: Evidence, chosen: Callable[[Any], float]) -> dict[tuple, float]:
-    """Shares of a step by line: of each line as much as is chosen of its operators."""
-    return {
-        line: e.line_shares[line] * chosen(one) / one.seconds
-        for line, one in e.session.repeats.lines.items()
-        if one.seconds and line in e.line_shares
-    }
-
-
 def constant_work(e: Evidence) -> Finding | None:
     """What each step computes anew from numbers that have not changed since the step before."""
     seen, samples = e.session.repeats, e.session.samples
     if seen is None or samples is None or samples.number < SAMPLES:
         return None
-    constant = seen.constant_functions()
     sampled: Counter = Counter()
     of_function: Counter = Counter()
     for (part, places, _), seconds in samples.found.items():
@@ -1091,26 +1089,24 @@ def constant_work(e: Evidence) -> Finding | None:
             continue
         key = part, places[0][:2]
         sampled[key] += seconds
-        around = [place for place in places if (place[0], place[2]) in constant]
+        around = [place for place in places if e.is_constant((place,))]
         if around:
             file, _, name = around[-1]  # the outermost one
             of_function[(file, name), key] += seconds
     in_functions: Counter = Counter()
     for (function, key), seconds in of_function.items():
-        spent = e.spent.get(key, Spent())
-        in_functions[function] += (spent.calls + spent.other) / e.mean * seconds / sampled[key]
+        in_functions[function] += e.spent.get(key, Spent()).seconds / e.mean * seconds / sampled[key]
     outside = {}
     for line, one in seen.lines.items():
-        if one.same and one.function not in constant:  # such work has no backward pass
-            of_line = [spent for (part, at), spent in e.spent.items() if at == line and part in PARTS]
-            seconds = sum(spent.calls + spent.other for spent in of_line)
+        if one.same and one.function not in e.constant:  # such work has no backward pass
+            seconds = sum(e.spent.get((part, line), Spent()).seconds for part in PARTS)
             outside[line] = seconds / e.mean * one.same / one.seconds
     share = sum(in_functions.values()) + sum(outside.values())
     if share < SHARE:
         return None
     if max(in_functions.values(), default=0) >= max(outside.values(), default=0):
         [(function, _)] = in_functions.most_common(1)
-        line = constant[function].called_from
+        line = e.constant[function].called_from
         what = f'{function[1]}(), called in {looks.named(line)}'
     else:
         line = max(outside, key=outside.get)
@@ -1238,17 +1234,12 @@ def gaps(e: Evidence) -> Finding | None:
 
 
 def _python_in_model(e: Evidence) -> Counter:
-    """Shares of a step of the lines that run no operator in the forward pass; nothing if they are few.
-
-    What gives the same in each step has a finding of its own.
-    """
+    """Shares of a step of the lines that run no operator in the forward pass; nothing if they are few."""
     found: Counter = Counter()
-    repeats = e.session.repeats
-    constant = repeats.constant_functions() if repeats is not None else {}
     for (part, places, inner), seconds in e.session.samples.found.items():
         if part != 'forward' or not places or inner != (places[0][0], places[0][2]):
             continue
-        if any((place[0], place[2]) in constant for place in places):
+        if e.is_constant(places):
             continue
         line = places[0][:2]
         if line not in e.by_line and not e.session.samples.names_framework(line):

@@ -18,7 +18,7 @@ from typing import Any
 from why_slow import looks
 from why_slow.script import OWN
 from why_slow.torch_hooks import Patches
-from why_slow.watch import Watch
+from why_slow.watch import Watch, parameters_of
 
 EDGE = 0.5  # share of a node's time for the gradient of its input; about half in a matmul or convolution
 PART = 5  # nodes that are a part of a model; fewer may only lay out one of its weights
@@ -107,7 +107,7 @@ class GradientLook:
         Optimizer, Module = self.torch.optim.Optimizer, self.torch.nn.Module
         self.patches = Patches()
         self.patches.handles.append(register_optimizer_step_pre_hook(self._before_step))
-        self.patches.put(Optimizer, 'zero_grad', self._clearing(Optimizer.zero_grad, _of_optimizer))
+        self.patches.put(Optimizer, 'zero_grad', self._clearing(Optimizer.zero_grad, parameters_of))
         self.patches.put(Module, 'zero_grad', self._clearing(Module.zero_grad, Module.parameters))
         self._count_checkpoints()
         self._see_second_derivatives()
@@ -141,7 +141,7 @@ class GradientLook:
         self.graphs.append(graph)
 
     def _before_step(self, optimizer: Any, args: tuple, kwargs: dict) -> None:
-        for parameter in _of_optimizer(optimizer):
+        for parameter in parameters_of(optimizer):
             if parameter.grad is not None:
                 self._use(parameter)
 
@@ -215,7 +215,7 @@ class GradientLook:
         """For each pass, the parameters of which it has made a gradient that nobody uses."""
         Optimizer = self.torch.optim.Optimizer
         optimizers = [thing for thing in gc.get_objects() if issubclass(type(thing), Optimizer)]
-        owned = {id(p) for optimizer in optimizers for p in _of_optimizer(optimizer)}
+        owned = {id(p) for optimizer in optimizers for p in parameters_of(optimizer)}
         found = []
         for number, graph in enumerate(self.graphs):
             keys = set(graph.parameters.values())
@@ -255,10 +255,6 @@ class GradientLook:
                 found.repeated[line] += sum(again) - max(again)
                 found.runs[line] = max(found.runs[line], len(again))
         return found
-
-
-def _of_optimizer(optimizer: Any) -> list[Any]:
-    return [p for group in optimizer.param_groups for p in group['params']]
 
 
 def _has_hooks(parameter: Any) -> bool:

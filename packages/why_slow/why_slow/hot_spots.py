@@ -26,9 +26,8 @@ class Recorder:
 
     def __init__(self, torch: Any, on_call: Callable[[Any, tuple, Any], None]) -> None:
         self.torch = torch
-        self.on_call = (
-            on_call  # with a function of PyTorch that is called, its arguments, and the caller's frame
-        )
+        # called after each function of PyTorch, with it, its arguments and the frame of its caller
+        self.on_call = on_call
         self.mode: Any = None
         self.firsts: list[int] = []  # of each call of PyTorch that made nodes, the number of the first one
         self.calls: list[tuple[int, tuple | None]] = []  # and the number after the last one, and the line
@@ -71,6 +70,11 @@ class Spent:
 
     calls: float = 0.0
     other: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """In all."""
+        return self.calls + self.other
 
 
 def by_line(
@@ -134,13 +138,12 @@ def line_seconds(spent: dict, backward: Counter) -> Counter:
     left = 1.0 - sum(shares.values())  # of the backward pass: stays on the line that calls it
     found: Counter = Counter()
     for (part, line), one in spent.items():
-        seconds = one.calls + one.other
         if part != 'backward':
-            found[line] += seconds
+            found[line] += one.seconds
             continue
-        found[line] += left * seconds
+        found[line] += left * one.seconds
         for maker, share in shares.items():
-            found[maker] += share * seconds
+            found[maker] += share * one.seconds
     return found
 
 

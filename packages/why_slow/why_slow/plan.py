@@ -23,7 +23,7 @@ from why_slow.hot_spots import Recorder
 from why_slow.mxnet_hooks import ReadLook
 from why_slow.repeats import RepeatLook, Repeats, Transform, transforms
 from why_slow.torch_hooks import Patches, mark_modules, modules_of
-from why_slow.trial import Copy
+from why_slow.trial import Copy, ratio
 from why_slow.watch import Call, Step, Watch, is_ordinary, usual_counts
 
 WARM = 5  # steps that are not timed at the beginning
@@ -660,13 +660,13 @@ def _try_on_copy(session: Session) -> None:
     if session.batch_size:
         try:
             args2, kwargs2 = trial.doubled(session.batch_size)
-            session.doubled = trial.ratio(lambda: trial.step(args=args2, kwargs=kwargs2), trial.step, seconds)
+            session.doubled = ratio(lambda: trial.step(args=args2, kwargs=kwargs2), trial.step, seconds)
         except Exception:
             session.doubled = None
     if session.settings.get('float64'):
         try:
             module, args1, kwargs1 = trial.cast(torch.float32)
-            session.narrowed = trial.ratio(
+            session.narrowed = ratio(
                 trial.step, lambda: trial.step(module=module, args=args1, kwargs=kwargs1), seconds
             )
         except Exception:

@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from why_slow import looks
+from why_slow.trial import ratio
 from why_slow.watch import Watch
 
 SMALL = 65_536  # numbers; of more, sums are compared
@@ -41,9 +42,9 @@ FRESH = {
 PARTS = ('forward', 'evaluation', 'rest')  # of a step; a backward pass has other gradients each time
 AUTOGRAD = 'torch/autograd/graph.py'
 PARAMETRIZED = 'torch/nn/utils/parametrize.py'
-SMOOTH = (2, 3, 5, 7)  # the prime factors of lengths that Fourier transforms handle well
+SMOOTH = 7  # the largest prime factor of lengths that Fourier transforms handle well
 TRANSFORMS = ('_fft_r2c', '_fft_c2c', '_fft_c2r')
-TRIES = 7
+TRIED = 0.1  # seconds that two transforms take turns
 
 
 @dataclass
@@ -180,9 +181,9 @@ class RepeatLook:
         if not places or _is_below(frame, AUTOGRAD):  # its gradients may be ones, which is no fault
             return
         again, same = key in self.seen, key in self.before
-        library, name = function._schema.name.split('::')
-        if library == 'profiler':  # marks of PyTorch's own
+        if function.namespace == 'profiler':  # marks of PyTorch's own
             return
+        name = function._schema.name.split('::')[-1]
         if key is not None:
             self.seen.add(key)
         self._note_functions(places, same)
@@ -206,9 +207,9 @@ class RepeatLook:
         if name in TRANSFORMS:
             lengths = _lengths_of(name, args)
             length = max(lengths, key=largest_factor)
-            if largest_factor(length) > max(SMOOTH):
-                key = name, tuple(args[0].shape), tuple(args[1]), lengths[-1], length
-                line.transforms[key] += seconds
+            if largest_factor(length) > SMOOTH:
+                kind = name, tuple(args[0].shape), tuple(args[1]), lengths[-1], length
+                line.transforms[kind] += seconds
 
     def _autocast_keeps(self, tensor: Any, result: Any) -> bool:
         """Whether autocast makes this cast once in a context: it keeps those of weights that are trained."""
@@ -263,7 +264,7 @@ def next_smooth(number: int) -> int:
     >>> next_smooth(1999)
     2000
     """
-    while largest_factor(number) > max(SMOOTH):
+    while largest_factor(number) > SMOOTH:
         number += 1
     return number
 
@@ -289,26 +290,15 @@ def transforms(torch: Any, found: Repeats) -> list[Transform]:
         smooth = next_smooth(length)
         awkward, better = (_transform(torch, name, shape, dims, last, length, n) for n in (length, smooth))
         share = sum(one.transforms.values()) / one.seconds
-        result.append(Transform(line, length, smooth, _ratio(awkward, better), share))
+        result.append(Transform(line, length, smooth, ratio(awkward, better, TRIED)[2], share))
     return result
-
-
-def _ratio(one: Callable[[], Any], other: Callable[[], Any]) -> float:
-    """How many times as long the first takes, by the least of calls that are taken in turn."""
-    one(), other()
-    least = [math.inf, math.inf]
-    for _ in range(TRIES):
-        for i, call in enumerate((one, other)):
-            began = perf_counter()
-            call()
-            least[i] = min(least[i], perf_counter() - began)
-    return least[0] / least[1]
 
 
 def _transform(
     torch: Any, name: str, shape: tuple, dims: tuple, last: int, length: int, n: int
-) -> Callable[[], Any]:
-    """A function that carries out a transform like this one, of ``n`` in place of ``length``.
+) -> Callable[[], float]:
+    """A function that carries out a transform like this one, of ``n`` in place of ``length``, and returns its
+    seconds.
 
     Args:
         last: the length of the result's last dimension of ``dims``, which is real with ``_fft_c2r``.
@@ -316,7 +306,7 @@ def _transform(
     lengths = [shape[dim] for dim in dims[:-1]] + [last]
     lengths = [n if one == length else one for one in lengths]
     kind = torch.float32 if name == '_fft_r2c' else torch.complex64
-    transform = {
+    transformed = {
         '_fft_r2c': torch.fft.rfftn,
         '_fft_c2c': torch.fft.fftn,
         '_fft_c2r': torch.fft.irfftn,
@@ -327,4 +317,10 @@ def _transform(
     if name == '_fft_c2r':
         sizes[dims[-1]] = lengths[-1] // 2 + 1
     numbers = torch.ones(sizes, dtype=kind)
-    return lambda: transform(numbers, s=lengths, dim=dims)
+
+    def timed() -> float:
+        began = perf_counter()
+        transformed(numbers, s=lengths, dim=dims)
+        return perf_counter() - began
+
+    return timed

@@ -72,20 +72,6 @@ class Copy:
             for p in module.parameters():
                 p.grad = None
 
-    def ratio(self, one: Any, other: Any, seconds: float) -> tuple[float, float, float]:
-        """The least of two calls that return seconds, taken in turn, and their ratio: other programs only
-        add to both."""
-        one(), other()
-        ones, others = [], []
-        until = perf_counter() + seconds
-        while len(ones) < 3 or (len(ones) < 7 and min(ones) < 1.4 * min(others)) or perf_counter() < until:
-            if len(ones) >= 25:
-                break
-            ones.append(one())
-            others.append(other())
-        a, b = min(ones), min(others)
-        return a, b, a / b
-
     def doubled(self, batch: int) -> tuple[tuple, dict]:
         """The input with each tensor of ``batch`` rows twice."""
         torch = self.torch
@@ -115,6 +101,21 @@ class Copy:
             return x
 
         return self._copied().to(dtype), other(self.args), other(self.kwargs)
+
+
+def ratio(one: Any, other: Any, seconds: float) -> tuple[float, float, float]:
+    """The least of two calls that return seconds, taken in turn, and their ratio: other programs only add to
+    both."""
+    one(), other()
+    ones, others = [], []
+    until = perf_counter() + seconds
+    while len(ones) < 3 or (len(ones) < 7 and min(ones) < 1.4 * min(others)) or perf_counter() < until:
+        if len(ones) >= 25:
+            break
+        ones.append(one())
+        others.append(other())
+    a, b = min(ones), min(others)
+    return a, b, a / b
 
 
 def random_states(torch: Any) -> tuple:

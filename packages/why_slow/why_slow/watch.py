@@ -81,6 +81,11 @@ def is_ordinary(step: Step, usual: dict[str, int]) -> bool:
     return all(count <= usual.get(name, 0) for name, count in step.counts.items())
 
 
+def parameters_of(optimizer: Any) -> list[Any]:
+    """The tensors that an optimizer changes; none of a trainer of MXNet."""
+    return [p for group in getattr(optimizer, 'param_groups', ()) for p in group['params']]
+
+
 class Watch:
     """Where the time of the current step has gone so far.
 
@@ -222,12 +227,11 @@ class Watch:
 
     def parameters(self) -> list[Any]:
         """The tensors that these optimizers change."""
-        return [p for group in self.parameter_groups() for p in group['params']]
+        return [p for optimizer in self.optimizers.values() for p in parameters_of(optimizer)]
 
     def _note_parameters(self, optimizer: Any) -> None:
         """A new optimizer whose parameters nobody has trained, while the others are gone, begins a phase."""
-        groups = getattr(optimizer, 'param_groups', ())
-        parameters = [p for group in groups for p in group['params']]
+        parameters = parameters_of(optimizer)
         others = [o for o in self.optimizers.values() if o is not optimizer]
         known = any(self.trained.get(id(p), lambda: None)() is p for p in parameters)
         if self.trained and parameters and not others and not known:
